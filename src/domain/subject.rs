@@ -4,13 +4,20 @@ use std::collections::BTreeMap;
 
 use super::fields::{Blank, Form, Read as _, Text, object};
 use super::json::{FreeObject, Json};
-use super::scope::{Level, is_segment_value};
+use super::scope::Level;
 
-/// The value of a level, as it is sent.
-static VALUE: Form = Form {
+/// The tenant, as it is sent.
+static TENANT: Form = Form {
     wanted: "1 to 128 characters of A-Z a-z 0-9 _ . -",
-    accepts: is_segment_value,
+    accepts: |text| Level::Tenant.admits(text),
     published: Some(("^[A-Za-z0-9_.-]+$", 1..=128)),
+};
+
+/// The value of a level below the tenant, as it is sent.
+static VALUE: Form = Form {
+    wanted: "1 to 128 characters of A-Z a-z 0-9 _ . - @ +",
+    accepts: |text| Level::Workspace.admits(text),
+    published: Some(("^[A-Za-z0-9_.@+-]+$", 1..=128)),
 };
 
 object! {
@@ -20,7 +27,7 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct Subject: Read + Serialize {
         /// The customer; must be the tenant of the API key.
-        tenant: Option<String> { form: &VALUE },
+        tenant: Option<String> { form: &TENANT },
         /// A part of the tenant, such as an environment.
         workspace: Option<String> { form: &VALUE },
         /// An application.

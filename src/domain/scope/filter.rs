@@ -5,6 +5,9 @@ use crate::domain::fields::{Form, Items, Text, plain_field};
 use crate::domain::ids::TenantId;
 use crate::domain::record::stored_text;
 
+/// The entry that public clients send for the whole tenant of the key.
+const OWN_TENANT: &str = "tenant:*";
+
 /// The restriction of an API key to parts of the hierarchy. An entry `level:value` or `level:*` admits every scope with such
 /// a segment, wherever it occurs; a path from the root, such as `tenant:acme/app:chat`, admits itself and what lies below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,6 +51,7 @@ impl ScopeFilter {
     /// cannot be seen.
     pub fn can_keep(entry: &str) -> bool {
         match is_path(entry) {
+            true if entry == OWN_TENANT => true,
             true => entry.starts_with("tenant:") && parse_segments(entry, false).is_ok(),
             false => !entry.contains(|c: char| c.is_whitespace() || c.is_control()),
         }
@@ -56,7 +60,9 @@ impl ScopeFilter {
     /// The first path that is not of this tenant, and its place.
     pub fn outside(&self, tenant: &TenantId) -> Option<(usize, &str)> {
         let root = format!("tenant:{tenant}");
-        let is_outside = |entry: &str| is_path(entry) && entry.split('/').next() != Some(&*root);
+        let is_outside = |entry: &str| {
+            is_path(entry) && entry != OWN_TENANT && entry.split('/').next() != Some(&*root)
+        };
         let mut entries = self.0.iter().map(String::as_str).enumerate();
         entries.find(|(_, entry)| is_outside(entry))
     }

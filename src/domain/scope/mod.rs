@@ -27,10 +27,17 @@ words! {
     }
 }
 
-/// Whether a text may be the value of a scope segment: 1 to 128 of `A-Za-z0-9_.-`, so that it never holds a separator.
-pub fn is_segment_value(text: &str) -> bool {
-    let charset = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    (1..=128).contains(&text.len()) && text.bytes().all(charset)
+impl Level {
+    /// Whether a text may be the value of this level: 1 to 128 of `A-Za-z0-9_.-`, below the tenant also of `@+`, so that it
+    /// never holds a separator.
+    pub fn admits(self, text: &str) -> bool {
+        let marks: &[u8] = match self {
+            Self::Tenant => b"_.-",
+            _ => b"_.-@+",
+        };
+        let charset = |byte: u8| byte.is_ascii_alphanumeric() || marks.contains(&byte);
+        (1..=128).contains(&text.len()) && text.bytes().all(charset)
+    }
 }
 
 text_id! {
@@ -146,8 +153,11 @@ pub(super) fn parse_segments(text: &str, is_pattern: bool) -> Result<String, Sco
             let rule = format!("is out of order: the levels are {levels}, each at most once");
             return refused("", &rule);
         }
-        if !(is_segment_value(id) || may_be_any && id == "*") {
-            let rule = "must be 1 to 128 characters of A-Z a-z 0-9 . _ -";
+        if !(level.admits(id) || may_be_any && id == "*") {
+            let rule = match level {
+                Level::Tenant => "must be 1 to 128 characters of A-Z a-z 0-9 . _ -",
+                _ => "must be 1 to 128 characters of A-Z a-z 0-9 . _ - @ +",
+            };
             return refused("the id of ", rule);
         }
         level_before = Some(level);

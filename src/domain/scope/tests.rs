@@ -78,6 +78,11 @@ fn a_budget_scope_is_lower_cased_but_remembers_its_tenant_as_sent() {
     let scope = BudgetScope::parse("tenant:ACME").unwrap();
     assert_eq!(scope.path().as_str(), "tenant:acme");
     assert_eq!(scope.tenant_as_sent(), "ACME");
+    let scope = BudgetScope::parse("tenant:acme/agent:Ann+bot@example.com").unwrap();
+    assert_eq!(
+        scope.path().as_str(),
+        "tenant:acme/agent:ann+bot@example.com"
+    );
     assert!(BudgetScope::parse("tenant:-acme-").is_ok());
     assert!(BudgetScope::parse(&format!("tenant:{}", "x".repeat(128))).is_ok());
 }
@@ -103,6 +108,7 @@ fn a_broken_budget_scope_is_refused_naming_the_segment() {
         ("tenant:acme/app:a:b", "`app:a:b`"),
         ("tenant:acme/app:é", "`app:é`"),
         ("tenant:acme/app:\0", "`app:\\u{0}`"),
+        ("tenant:a@b.c/app:x", "the id of segment `tenant:a@b.c`"),
         ("workspace:prod", "`workspace:prod`"),
         (long.as_str(), "1 to 128"),
     ] {
@@ -130,6 +136,7 @@ fn a_scope_filter_admits_by_any_entry_on_any_segment() {
         (&[":*"], false),
         (&["prod"], false),
         (&["tenant:acme"], true),
+        (&["tenant:*"], true),
         (&["tenant:acm"], false),
         (&["tenant:acme/workspace:prod"], true),
         (&["tenant:acme/workspace:prod/agent:x"], true),
@@ -169,7 +176,8 @@ fn a_path_of_a_filter_lies_in_the_tenant_of_the_key() {
         (&["agent:x", "tenant:acme-corp"], Some(1)),
         (&["tenant:acm/app:x"], Some(0)),
         (&["app:x/agent:y"], Some(0)),
-        (&["tenant:*"], Some(0)),
+        (&["tenant:*", "Tenant:*"], None),
+        (&["tenant:*/app:x"], Some(0)),
     ] {
         let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
         let found = filter.outside(&tenant).map(|(index, _)| index);
@@ -190,7 +198,8 @@ fn the_lines_of_a_filter_never_widen_it() {
         (&["agent:x/app:y"], "*"),
         (&["tenant:acme/agent:*"], "*"),
         (&["tenant:acme/agent:x/app:y"], "*"),
-        (&["tenant:*"], "*"),
+        (&["Tenant:*"], "tenant:*"),
+        (&["tenant:*/app:x"], "*"),
         (&["agent"], "agent"),
     ] {
         let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));

@@ -1,9 +1,9 @@
-//! A key whose scope filter is a path: an agent cannot evade its own limit under another path.
+//! A key whose scope filter is a path: an agent cannot evade its own limit under another path. And addresses as ids of agents.
 
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
-use crate::harness::runtime_calls::{ask_body, event_body, with};
+use crate::harness::runtime_calls::{ask_body, event_body, tokens, with};
 
 const CHAT: &str = "tenant:acme/app:chat";
 const WRITER: &str = "tenant:acme/app:chat/agent:writer";
@@ -68,4 +68,64 @@ async fn a_segment_in_a_scope_filter_admits_it_anywhere_in_the_path() {
         let response = app.post_with(&key, "/v1/reservations", &body).await;
         response.expect(200);
     }
+}
+
+/// An address of mail is an id of an agent like any other, in budgets, policies, scope filters and lists.
+#[tokio::test]
+async fn a_mail_address_is_an_id_of_an_agent() {
+    const ANN: &str = "tenant:acme/agent:Ann.Lee+bot@example.com";
+    let app = TestApp::spawn().await;
+    let scope = ANN.to_lowercase();
+    let budget =
+        json!({"tenant_id": "acme", "scope": ANN, "unit": "TOKENS", "allocated": tokens(100)});
+    let made = app.post_as_admin("/v1/admin/budgets", budget).await;
+    assert_eq!(made.expect(201).text("/scope"), scope);
+    let policy = json!({"tenant_id": "acme", "name": "p", "scope_pattern": format!("{ANN}/*"), "caps": {"max_tokens": 5}});
+    let made = app.post_as_admin("/v1/admin/policies", policy).await;
+    assert_eq!(
+        made.expect(201).text("/scope_pattern"),
+        format!("{scope}/*")
+    );
+    let new = json!({"tenant_id": "acme", "name": "ann", "scope_filter": [ANN]});
+    let made = app.post_as_admin("/v1/admin/api-keys", new).await;
+    let key = made.expect(201).text("/key_secret").to_owned();
+
+    let held = app
+        .post_with(&key, "/v1/reservations", &ask_body("a", ANN, 30))
+        .await
+        .expect(200);
+    assert_eq!(held.at("/affected_scopes/0"), &json!("tenant:acme"));
+    assert_eq!(held.text("/scope_path"), scope);
+    for other in [
+        "tenant:acme/agent:ann.lee",
+        "tenant:acme/agent:bob@example.com",
+    ] {
+        let body = ask_body(other, other, 1);
+        let refused = app.post_with(&key, "/v1/reservations", &body).await;
+        assert_eq!(refused.error(), (403, "FORBIDDEN"), "{other}");
+    }
+    let agent = "agent=ann.lee%2Bbot%40example.com";
+    for (path, rows) in [
+        ("/v1/reservations?", "/reservations"),
+        ("/v1/balances?tenant=acme&", "/balances"),
+    ] {
+        let page = app.get_with(&key, &format!("{path}{agent}")).await;
+        let scopes = page.expect(200).at(rows).as_array().map(Vec::len);
+        assert_eq!(scopes, Some(1), "{path}");
+    }
+    let path = format!("/v1/reservations/{}/commit", held.text("/reservation_id"));
+    let commit = json!({"idempotency_key": "c", "actual": tokens(20)});
+    app.post_with(&key, &path, &commit).await.expect(200);
+    let found = app.get(&path.replace("/commit", "")).await.expect(200);
+    assert_eq!(found.text("/subject/agent"), "Ann.Lee+bot@example.com");
+    let events =
+        "/v1/admin/events?tenant_id=acme&scope=tenant:acme/agent:ann.lee%2Bbot%40example.com";
+    let events = app.get_as_admin(events).await.expect(200);
+    let found = events.at("/events/1/scope");
+    assert_eq!(found, &json!(scope), "of the budget, before the policy's");
+    // The id of a tenant is none.
+    let refused = app
+        .create("t", "tenant:ann@example.com", 1, json!({}))
+        .await;
+    assert_eq!(refused.error(), (400, "INVALID_REQUEST"));
 }

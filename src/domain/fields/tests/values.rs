@@ -65,12 +65,21 @@ fn subjects() {
         assert!(message.contains(part), "{text}: {message}");
     }
     for value in ["", "a/b", "a:b", "a b", "é"] {
-        let message = refusal::<Subject>(&format!(r#"{{"workspace":"{value}"}}"#), ());
-        assert!(message.contains(CHARSET), "{value}: {message}");
+        for (level, more) in [("tenant", ","), ("workspace", " @ +,")] {
+            let message = refusal::<Subject>(&format!(r#"{{"{level}":"{value}"}}"#), ());
+            let wanted = format!("x.{level}: {CHARSET}{more}");
+            assert!(message.contains(&wanted), "{value}: {message}");
+        }
     }
+    let address = "Ann.Lee+bot@example.com";
+    for level in ["workspace", "app", "workflow", "agent", "toolset"] {
+        read::<Subject>(&format!(r#"{{"{level}":"{address}"}}"#), ()).expect("a value");
+    }
+    let message = refusal::<Subject>(&format!(r#"{{"tenant":"{address}"}}"#), ());
+    assert!(message.contains(CHARSET), "{message}");
 }
 
-const CHARSET: &str = "x.workspace: must be 1 to 128 characters of A-Z a-z 0-9 _ . -";
+const CHARSET: &str = "must be 1 to 128 characters of A-Z a-z 0-9 _ . -";
 
 #[test]
 fn a_subject_is_returned_as_it_was_sent() {

@@ -126,6 +126,22 @@ async fn a_path_in_a_scope_filter_is_lower_cased_and_within_the_keys_tenant() {
 }
 
 #[tokio::test]
+async fn tenant_and_a_star_in_a_scope_filter_mean_the_own_tenant() {
+    let app = umbra().await;
+    let (id, secret) = key(&app, &["budgets:read", "budgets:write"]).await;
+    let response = changed(&app, &id, json!({"scope_filter": ["Tenant:*"]})).await;
+    assert_eq!(response.at("/scope_filter"), &json!(["tenant:*"]));
+    fund(&app, &secret, "tenant:umbra").await.expect(200);
+    let lookup = |scope: &str| format!("/v1/admin/budgets/lookup?scope={scope}&unit=TOKENS");
+    app.get_with(&secret, &lookup("tenant:umbra"))
+        .await
+        .expect(200);
+    app.get_with(&secret, &lookup("tenant:bolt"))
+        .await
+        .refused(403, "FORBIDDEN");
+}
+
+#[tokio::test]
 async fn a_scope_filter_has_64_entries_at_most() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read"]).await;
@@ -157,7 +173,7 @@ async fn a_scope_filter_entry_is_stored_unchanged_or_refused() {
         "agent: x",
         "agent:\u{1}",
         "tenant:umbra/agent:*",
-        "tenant:*",
+        "tenant:*/app:x",
         "agent:x/toolset:t",
         "tenant:umbra/agent:x/app:y",
         "tenant:umbra/agent: x",
