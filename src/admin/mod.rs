@@ -38,6 +38,7 @@ use audit::entry;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
@@ -50,7 +51,7 @@ use crate::store::{ExtraRoundTrip, Store, StoreError};
 #[derive(Clone)]
 pub struct Admin {
     store: Store,
-    vendor_prefix: &'static str,
+    dialect: Dialect,
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
     key_owners: Arc<Cache<KeyId, TenantId>>,
     sealing: SealingKeys,
@@ -76,11 +77,11 @@ pub struct Request<'a> {
 }
 
 impl Admin {
-    /// `vendor_prefix`: what the text of a new API key begins with, such as `sk_live_`.
-    pub fn new(store: Store, vendor_prefix: &'static str) -> Self {
+    /// Over a store. The dialect decides how the text of a new API key begins, and its default permissions.
+    pub fn new(store: Store, dialect: Dialect) -> Self {
         Self {
             store,
-            vendor_prefix,
+            dialect,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
             key_owners: Arc::new(Cache::new(REMEMBERED_KEY_OWNERS)),
             sealing: SealingKeys::default(),
@@ -98,6 +99,11 @@ impl Admin {
     /// With other limits than the defaults.
     pub fn limits(self, limits: CountLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The dialect that it speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Whether the admin key may list the budgets of all tenants at once.

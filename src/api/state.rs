@@ -69,7 +69,7 @@ impl Handles {
             [retention.events, retention.audit, retention.reservations].map(days);
         let evidence = config.evidence.as_ref();
         let issuing = evidence.map(|evidence| Issuing::new(evidence.issuers.clone()));
-        let admin = Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
+        let admin = Admin::new(store.clone(), config.store.dialect)
             .sealing(config.secrets.clone())
             .limits(config.limits.counts(fixed))
             .cross_tenant_list(http.allow_cross_tenant_list);

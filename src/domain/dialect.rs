@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::api_key::permission::Permission;
+
 /// The vendor whose names the API uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Dialect {
@@ -69,6 +71,8 @@ pub struct Words {
     pub api_key_prefix: &'static str,
     /// Accepted prefixes of an API key: those that are given out, and those reserved for tests.
     pub api_key_prefixes: &'static [&'static str],
+    /// Permissions of an API key that is created without `permissions`.
+    pub default_permissions: &'static [Permission],
 }
 
 static SERVICE: Words = Words {
@@ -95,6 +99,18 @@ static SERVICE: Words = Words {
     client_variables: None,
     api_key_prefix: "sk_live_",
     api_key_prefixes: &["sk_live_", "sk_test_"],
+    default_permissions: &[
+        Permission::ReservationsCreate,
+        Permission::ReservationsCommit,
+        Permission::ReservationsRelease,
+        Permission::ReservationsExtend,
+        Permission::ReservationsList,
+        Permission::BalancesRead,
+        Permission::BudgetsRead,
+        Permission::PoliciesRead,
+        Permission::WebhooksRead,
+        Permission::EventsRead,
+    ],
 };
 
 static CYCLES: Words = Words {
@@ -121,6 +137,18 @@ static CYCLES: Words = Words {
     client_variables: Some("CYCLES_"),
     api_key_prefix: "cyc_live_",
     api_key_prefixes: &["cyc_live_", "cyc_test_"],
+    default_permissions: &[
+        Permission::ReservationsCreate,
+        Permission::ReservationsCommit,
+        Permission::ReservationsRelease,
+        Permission::ReservationsExtend,
+        Permission::ReservationsList,
+        Permission::BalancesRead,
+        Permission::BudgetsRead,
+        Permission::BudgetsWrite,
+        Permission::PoliciesRead,
+        Permission::PoliciesWrite,
+    ],
 };
 
 impl Dialect {

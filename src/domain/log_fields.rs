@@ -48,6 +48,7 @@ pub fn json_of(name: &str, text: &str) -> Option<Json> {
         | "window_seconds" => text.parse::<i64>().ok()?.into(),
         "allow_http"
         | "caps_updated"
+        | "default_permissions"
         | "in_progress"
         | "is_over_limit"
         | "spent_override_provided"

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, WARNING};
 use reqwest::{Certificate, ClientBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
 use crate::config::SecretSetting;
 use crate::domain::dialect::Dialect;
+use crate::domain::printable::printable_up_to;
 
 /// The admin key, and the file that holds it.
 pub(super) const KEY: SecretSetting =
@@ -150,6 +151,10 @@ impl Client {
         }
         let exchange = async {
             let response = request.send().await?;
+            for warning in response.headers().get_all(WARNING) {
+                let text = String::from_utf8_lossy(warning.as_bytes());
+                eprintln!("warning: {}", printable_up_to(&text, usize::MAX));
+            }
             let status = response.status();
             Ok((status, response.text().await?))
         };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::call::{Call, CallError};
 use super::client::Client;
 use crate::api::operations::OperationId;
-use crate::domain::api_key::permission::Permission;
+use crate::domain::dialect::Dialect;
 
 /// The unit of every amount.
 pub(super) const UNIT: &str = "TOKENS";
@@ -36,13 +36,14 @@ pub(super) async fn create_budget(
     created.map(drop)
 }
 
-/// Creates an API key with the default permissions, and returns its secret.
+/// Creates an API key for the runtime plane and reads, and returns its secret.
 pub(super) async fn create_key(
     admin: &Client,
     tenant: &str,
     name: &str,
 ) -> Result<SecretString, CallError> {
-    let key = json!({"tenant_id": tenant, "name": name, "permissions": Permission::DEFAULT});
+    let permissions = Dialect::default().words().default_permissions;
+    let key = json!({"tenant_id": tenant, "name": name, "permissions": permissions});
     let created = create(admin, OperationId::CreateApiKey, key).await?;
     let secret = created["key_secret"].as_str();
     secret

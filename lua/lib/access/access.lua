@@ -13,8 +13,7 @@ local function access_refusal(api_key, key_hash, tenant, permission, now)
   if status ~= 'ACTIVE' then return 'unauthorized', 'KEY_REVOKED' end
   if expires_at_ms and now >= tonumber(expires_at_ms) then return 'unauthorized', 'KEY_EXPIRED' end
   if owner ~= tenant then return 'unauthorized', 'KEY_NOT_OWNED_BY_TENANT' end
-  permissions = permissions or ' reservations:create reservations:commit reservations:release reservations:extend '
-    .. 'reservations:list balances:read budgets:read budgets:write policies:read policies:write '
+  permissions = permissions or ''
   if permission == '' or permissions:find(' ' .. permission .. ' ', 1, true) then return nil, filter end
   -- admin:read grants every `…:read`, admin:write every `…:write`; no reservations:* ends so.
   local kind = permission:match(':(%l+)$')

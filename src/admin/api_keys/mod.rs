@@ -7,7 +7,7 @@ pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
 use super::{Admin, Change, Request, refuse};
-use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
+use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::api_key::{
     ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
@@ -85,14 +85,15 @@ impl Admin {
         };
         let issued = async {
             check_scopes(&tenant, new.scope_filter.as_ref())?;
-            let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
-            let permissions = permissions.to_vec();
+            let words = self.dialect.words();
+            let permissions = new.permissions.as_deref();
+            let permissions = permissions.unwrap_or(words.default_permissions).to_vec();
             let granted = permissions.to_field("permissions").unwrap_or_default();
             if request.idempotency_key.is_some() && !self.sealing.is_present() {
                 return refuse(AccessRefusal::NotRepeatable);
             }
             let sealed_for = format!("createApiKey/{tenant}");
-            let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
+            let key = ApiKeyText::generate(words.api_key_prefix, tenant.partition());
             let target = KeyTarget {
                 key_id: key.key_id().clone(),
                 tenant: tenant.clone(),
@@ -109,6 +110,8 @@ impl Admin {
             change.add("metadata.actor_type", Some(actor));
             change.add("metadata.name", Some(&new.name));
             change.add("metadata.permissions", Some(&granted));
+            let by_default = new.writes_by_default(self.dialect).then_some(true);
+            change.add("metadata.default_permissions", by_default);
             change.add("metadata.scope_filter", scopes);
             let sealed = match request.idempotency_key {
                 Some(_) => self.sealing.seal(key.expose(), &sealed_for),
@@ -189,7 +192,8 @@ impl Admin {
             return Ok(own);
         }
         let opened = self.sealing.open(sealed, sealed_for).ok();
-        let key = opened.and_then(|text| ApiKeyText::parse(&text, &[self.vendor_prefix]));
+        let prefix = self.dialect.words().api_key_prefix;
+        let key = opened.and_then(|text| ApiKeyText::parse(&text, &[prefix]));
         key.ok_or_else(|| StoreError::Corrupt("kept outcome of createApiKey".to_owned()))
     }
 

@@ -82,10 +82,8 @@ impl Admin {
 }
 
 fn granted(grant: Grant) -> Granted {
-    let permissions = grant.permissions.as_deref();
     Granted {
-        // A record that does not say grants the usual, to the scripts as well.
-        permissions: permissions.map_or(Permission::DEFAULT.to_vec(), Permission::from_stored),
+        permissions: Permission::from_stored(grant.permissions.as_deref().unwrap_or_default()),
         scope_filter: ScopeFilter::from_stored(grant.scope_filter.as_deref().unwrap_or_default()),
     }
 }

@@ -1,5 +1,7 @@
 //! The HTTP operations on API keys.
 
+use axum::http::{HeaderName, header};
+use axum::response::IntoResponse;
 use serde_json::json;
 
 use crate::admin::{ApiKeyFilter, ApiKeySort};
@@ -8,18 +10,23 @@ use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, CheckedSecret, NO_STORE, Returns};
+use crate::api::response::{CheckedJson, NO_STORE, Returns};
 use crate::domain::api_key::{
     ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
 };
 use crate::domain::caller::Caller;
+use crate::domain::scope::ScopeFilter;
 
 pub(in crate::api) const CREATE: Declaration = declare!(
     create_api_key,
     "Creates an API key; only this response contains the key"
 )
 .takes_change::<ApiKeyCreateRequest>()
-.returns::<ApiKeyCreateResponse>(201, "The new key.")
+.returns::<ApiKeyCreateResponse>(
+    201,
+    "The new key. A header `Warning` (299) says that it may do more than a request without `permissions`, or with a segment as \
+     its scope, seems to ask for.",
+)
 .refuses(&[409]);
 
 impl ChangeBody for ApiKeyCreateRequest {
@@ -28,10 +35,25 @@ impl ChangeBody for ApiKeyCreateRequest {
 
 async fn create_api_key(
     change: Change<ApiKeyCreateRequest>,
-) -> Result<CheckedSecret<ApiKeyCreateResponse>, ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let (admin, request) = (&change.state.admin, change.request());
     let created = admin.create_api_key(&change.body, &request).await?;
-    Ok((NO_STORE, CheckedJson::created(created)))
+    let by_default = change.body.writes_by_default(admin.dialect());
+    let warnings = warnings(by_default, change.body.scope_filter.as_ref());
+    Ok((NO_STORE, warnings, CheckedJson::created(created)))
+}
+
+/// The header that says where a key may do more than the request seems to ask for.
+fn warnings(by_default: bool, filter: Option<&ScopeFilter>) -> Option<[(HeaderName, String); 1]> {
+    let defaults = by_default.then(|| {
+        "without permissions, the key may change budgets and policies; list only those that it needs".to_owned()
+    });
+    let segment = filter.and_then(ScopeFilter::one_segment).map(|index| {
+        format!("scope_filter[{index}] admits its segment anywhere in a path; only a path from tenant: on keeps an agent under its budget")
+    });
+    let texts = [defaults, segment].into_iter().flatten();
+    let warnings: Vec<_> = texts.map(|text| format!("299 - \"{text}\"")).collect();
+    (!warnings.is_empty()).then(|| [(header::WARNING, warnings.join(", "))])
 }
 
 list_response! {
@@ -82,11 +104,14 @@ pub(in crate::api) const UPDATE: Declaration = declare!(
 
 impl ChangeBody for ApiKeyUpdateRequest {}
 
-async fn update_api_key(change: Change<ApiKeyUpdateRequest, PathId>) -> Returns<ApiKey> {
+async fn update_api_key(
+    change: Change<ApiKeyUpdateRequest, PathId>,
+) -> Result<impl IntoResponse, ApiError> {
     let PathId(key_id) = &change.target;
     let (admin, request) = (&change.state.admin, change.request());
-    let updated = admin.update_api_key(key_id, &change.body, &request);
-    Ok(CheckedJson::ok(updated.await?))
+    let updated = admin.update_api_key(key_id, &change.body, &request).await?;
+    let warnings = warnings(false, change.body.scope_filter.as_ref());
+    Ok((warnings, CheckedJson::ok(updated)))
 }
 
 pub(in crate::api) const REVOKE: Declaration =

@@ -43,6 +43,8 @@ pub fn document(dialect: Dialect) -> Value {
     for name in ATTESTED {
         schemas[name]["properties"][dialect.words().evidence_member] = reference.clone();
     }
+    schemas["ApiKeyCreateRequest"]["properties"]["permissions"]["default"] =
+        json!(dialect.words().default_permissions);
     require_a_level(&mut schemas["Subject"]);
     let words = Dialect::default().words();
     let document = json!({

@@ -270,6 +270,7 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,
         header::ETAG,
+        header::WARNING,
     ];
     let methods = [
         Method::GET,

@@ -14,6 +14,7 @@ use super::scope::ScopeFilter;
 use super::words::words;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::KeyId;
+use crate::domain::dialect::Dialect;
 
 words! {
     /// Why a key that an operator validates is invalid; the first reason that holds.
@@ -65,7 +66,7 @@ object! {
         pub name: String { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused, recorded: false },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
-        /// Permissions of the key. Absent: the default permissions; empty: none.
+        /// Permissions of the key. Absent: the default ones; empty: none.
         pub permissions: Option<Vec<Permission>> { recorded: false },
         /// Scopes in which the key may act, any of them: `tenant:acme/app:chat`, a path with all below it; `level:value` or
         /// `level:*`, wherever it occurs. Absent or empty: everywhere in its tenant.
@@ -74,6 +75,14 @@ object! {
         pub expires_at: Option<Moment> { recorded: false },
         /// Data that the operator chooses.
         pub metadata: Option<FreeObject>,
+    }
+}
+
+impl ApiKeyCreateRequest {
+    /// Whether the key gets permission to change budgets and policies that the request does not name.
+    pub fn writes_by_default(&self, dialect: Dialect) -> bool {
+        let default = dialect.words().default_permissions;
+        self.permissions.is_none() && default.contains(&Permission::BudgetsWrite)
     }
 }
 

@@ -43,20 +43,6 @@ impl Permission {
     pub fn from_stored(words: &str) -> Vec<Self> {
         words.split_whitespace().filter_map(Self::parse).collect()
     }
-
-    /// The default permissions of a key.
-    pub const DEFAULT: [Self; 10] = [
-        Self::ReservationsCreate,
-        Self::ReservationsCommit,
-        Self::ReservationsRelease,
-        Self::ReservationsExtend,
-        Self::ReservationsList,
-        Self::BalancesRead,
-        Self::BudgetsRead,
-        Self::BudgetsWrite,
-        Self::PoliciesRead,
-        Self::PoliciesWrite,
-    ];
 }
 
 // A blank before and behind each word, so that scripts find one by its text.

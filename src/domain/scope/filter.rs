@@ -67,6 +67,13 @@ impl ScopeFilter {
         entries.find(|(_, entry)| is_outside(entry))
     }
 
+    /// The place of an entry of one segment. It admits that segment anywhere in a path, so it does not keep an agent, which names
+    /// its path itself, under the budget of one.
+    pub fn one_segment(&self) -> Option<usize> {
+        let is_segment = |entry: &String| !is_path(entry) && entry.contains(':');
+        self.0.iter().position(is_segment)
+    }
+
     /// Whether the key may act everywhere in its tenant.
     pub fn is_unrestricted(&self) -> bool {
         self.0.is_empty()

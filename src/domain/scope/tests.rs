@@ -186,6 +186,19 @@ fn a_path_of_a_filter_lies_in_the_tenant_of_the_key() {
 }
 
 #[test]
+fn an_entry_of_one_segment_is_found_beside_paths() {
+    for (entries, found) in [
+        (&[][..], None),
+        (&["tenant:*", "tenant:acme/agent:x", "*", "", "agent"], None),
+        (&["tenant:acme/agent:x", "Agent:x"], Some(1)),
+        (&["app:*"], Some(0)),
+    ] {
+        let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
+        assert_eq!(filter.one_segment(), found, "{entries:?}");
+    }
+}
+
+#[test]
 fn the_lines_of_a_filter_never_widen_it() {
     for (entries, lines) in [
         (&[][..], ""),

@@ -42,7 +42,7 @@ signature! {
 /// The recorded permissions of a key.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
-    /// Words between blanks; `None` where the record does not say.
+    /// Words between blanks; `None` in a damaged record, which grants nothing.
     pub permissions: Option<String>,
     /// One entry a line; `None` for everywhere.
     pub scope_filter: Option<String>,

@@ -228,9 +228,9 @@ async fn rule_9_an_empty_list_permits_introspection_only_and_the_default_is_ten_
         "reservations:list",
         "balances:read",
         "budgets:read",
-        "budgets:write",
         "policies:read",
-        "policies:write"
+        "webhooks:read",
+        "events:read"
     ]);
     assert_eq!(response.at("/permissions"), &ten);
     assert_eq!(made.at("/permissions"), &ten);

@@ -12,6 +12,7 @@ use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
+use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::fields::Read as _;
 use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
@@ -201,7 +202,7 @@ impl AdminFixture {
     }
 
     pub fn on(store: Store) -> Self {
-        let admin = Admin::new(store.clone(), "sk_live_");
+        let admin = Admin::new(store.clone(), Dialect::Service);
         let redis = RedisFixture::on(store);
         Self { redis, admin }
     }

@@ -12,6 +12,10 @@ use budget_authority::store::Store;
 
 use super::redis_fixture::RedisFixture;
 
+/// What a key may do whose test does not say.
+const PERMISSIONS: &str = " reservations:create reservations:commit reservations:release reservations:extend \
+                           reservations:list balances:read budgets:read budgets:write policies:read policies:write ";
+
 /// See the module documentation.
 pub struct LedgerFixture {
     redis: RedisFixture,
@@ -104,6 +108,7 @@ impl LedgerFixture {
         let (record, hash) = (self.key_record(&key), key.hash());
         let mut words = vec!["HSET", &record, "hash", hash.as_str()];
         words.extend(["tenant", tenant.as_str(), "status", "ACTIVE"]);
+        words.extend(["permissions", PERMISSIONS]);
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
         let command = words.into_iter().map(str::to_owned).collect();
         (key, command)

@@ -2,7 +2,7 @@
 
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/openapi.json");
 
@@ -32,7 +32,7 @@ fn the_description_changes_only_on_purpose() {
 }
 
 #[test]
-fn the_dialects_differ_only_in_names() {
+fn the_dialects_differ_only_in_names_and_default_permissions() {
     let service = text(Dialect::Service);
     let cycles = text(Dialect::Cycles);
     let mut translated = cycles.clone();
@@ -51,7 +51,12 @@ fn the_dialects_differ_only_in_names() {
         assert!(theirs == "evidence" || !cycles.contains(theirs), "{theirs}");
         translated = translated.replace(ours, theirs);
     }
-    let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    let parse = |text: &str| {
+        let mut document: Value = serde_json::from_str(text).expect("JSON");
+        let request = &mut document["components"]["schemas"]["ApiKeyCreateRequest"];
+        request["properties"]["permissions"]["default"].take();
+        document
+    };
     assert_eq!(parse(&translated), parse(&service));
 }
 
@@ -94,5 +99,15 @@ fn e09_the_schema_of_evidence_is_open() {
                 _ => {}
             }
         }
+    }
+}
+
+#[test]
+fn a_key_has_the_default_permissions_of_the_dialect() {
+    for dialect in Dialect::ALL {
+        let document = document(dialect);
+        let request = &document["components"]["schemas"]["ApiKeyCreateRequest"]["properties"];
+        let default = json!(dialect.words().default_permissions);
+        assert_eq!(request["permissions"]["default"], default, "{dialect}");
     }
 }

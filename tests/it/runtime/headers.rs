@@ -284,6 +284,7 @@ async fn a_configured_origin_can_read_the_exposed_headers() {
             app.names.trace,
             "X-Request-Id",
             "Retry-After",
+            "Warning",
         ] {
             assert!(exposed.contains(&name.to_lowercase()), "{exposed}");
         }

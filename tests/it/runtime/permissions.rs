@@ -85,9 +85,36 @@ async fn each_permission_permits_its_operations_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_key_without_permissions_may_call_the_whole_runtime_plane() {
+async fn a_record_without_permissions_grants_nothing() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
+    let caller = &app.callers[0];
+    let record = app
+        .store
+        .keys()
+        .api_key(caller.partition, caller.key_id.as_str());
+    app.run::<()>(&["HDEL", &record, "permissions"]).await;
+    for path in ["/v1/reservations", "/v1/balances?tenant=acme"] {
+        app.get(path).await.refused(403, "FORBIDDEN");
+    }
+    app.reserve("k", 1).await.refused(403, "FORBIDDEN");
+    let introspected = app.get("/v1/auth/introspect").await.expect(200);
+    assert_eq!(introspected.at("/permissions"), &json!([]));
+}
+
+#[tokio::test]
+async fn a_key_created_without_permissions_may_call_the_whole_runtime_plane() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let new = json!({"tenant_id": "acme", "name": "n"});
+    let made = app
+        .post_as_admin("/v1/admin/api-keys", new)
+        .await
+        .expect(201);
+    let granted = made.at("/permissions").as_array().expect("a list");
+    let granted: Vec<_> = granted.iter().filter_map(Value::as_str).collect();
+    app.set_key(&[("permissions", &format!(" {} ", granted.join(" ")))])
+        .await;
     let ids = [
         app.held("tenant:acme/app:c", 1, json!({})).await,
         app.held("tenant:acme/app:r", 1, json!({})).await,

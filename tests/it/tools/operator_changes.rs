@@ -93,6 +93,20 @@ async fn a_key_is_updated_and_its_scopes_cleared() {
 }
 
 #[tokio::test]
+async fn a_warning_of_the_service_is_printed_beside_the_result() {
+    let operator = AdminCli::new(&[]).await;
+    let create = "--json key create --tenant acme --name agent --scope";
+    let made = operator.run(&format!("{create} agent:writer")).await;
+    assert_eq!(made.json()["scope_filter"], json!(["agent:writer"]));
+    let warning = "warning: 299 - \"scope_filter[0] admits its segment anywhere";
+    assert!(made.err.starts_with(warning), "{made:?}");
+    let made = operator
+        .run(&format!("{create} tenant:acme/agent:writer"))
+        .await;
+    assert!(made.err.is_empty(), "{made:?}");
+}
+
+#[tokio::test]
 async fn a_webhook_is_updated_and_its_settings_cleared() {
     let operator = AdminCli::new(&[]).await;
     let create = "--json webhook create http://127.0.0.1:9/hook --tenant acme --type budget.exhausted --description first --scope tenant:acme/*";

@@ -3,6 +3,7 @@
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::{ApiKeyStatus, Permission};
 use budget_authority::domain::api_key::secret::KeyId;
+use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::ScopeFilter;
@@ -26,7 +27,8 @@ async fn a_key_is_stored_as_a_digest_and_expires_after_ninety_days() {
         created.expires_at.as_ms() - created.created_at.as_ms(),
         90 * DAY_MS
     );
-    assert_eq!(created.permissions, Permission::DEFAULT);
+    let default = Dialect::Service.words().default_permissions;
+    assert_eq!(created.permissions, default);
     assert!(created.key_prefix.starts_with("sk_live_"));
 
     let (text, id) = (&created.key_secret, &created.key_id);

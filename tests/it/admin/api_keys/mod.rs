@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod create;
+pub(crate) mod defaults;
 pub(crate) mod ended;
 pub(crate) mod expiry;
 pub(crate) mod list;

@@ -7,6 +7,7 @@ use budget_authority::admin::{Admin, Funding};
 use budget_authority::domain::amount::Amount;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::budget::ledger::FundingOperation;
+use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
@@ -43,7 +44,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             };
             let hash = format!("\"{path} {unit} {operation:?} {amount} {spent:?}\"");
             let key = key.map(|key| format!("fund-{key}"));
-            let admin = Admin::new(fixture.store.clone(), "sk_live_");
+            let admin = Admin::new(fixture.store.clone(), Dialect::Service);
             let result = admin
                 .fund_budget(
                     &admin_key(),
@@ -82,7 +83,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
                 ..BudgetUpdateRequest::default()
             };
             let (_, path) = subject(fixture, tenant, place);
-            let admin = Admin::new(fixture.store.clone(), "sk_live_");
+            let admin = Admin::new(fixture.store.clone(), Dialect::Service);
             let request = ask();
             let result = admin
                 .update_budget(&scope(&path), UNITS[unit], &update, &request.request())
@@ -98,7 +99,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             frozen,
         } => {
             let (_, path) = subject(fixture, tenant, place);
-            let admin = Admin::new(fixture.store.clone(), "sk_live_");
+            let admin = Admin::new(fixture.store.clone(), Dialect::Service);
             let request = ask();
             let result = admin
                 .freeze_budget(&scope(&path), UNITS[unit], frozen, None, &request.request())
@@ -125,7 +126,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
                     ..TenantUpdateRequest::default()
                 };
                 let name = &fixture.callers[tenant].tenant;
-                let admin = Admin::new(fixture.store.clone(), "sk_live_");
+                let admin = Admin::new(fixture.store.clone(), Dialect::Service);
                 let changed = admin
                     .change_tenant(name, &update, TAKE_OVER, &ask().request())
                     .await;
@@ -136,7 +137,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
         }
         Step::Close { tenant } => {
             let name = &fixture.callers[tenant].tenant;
-            let admin = Admin::new(fixture.store.clone(), "sk_live_");
+            let admin = Admin::new(fixture.store.clone(), Dialect::Service);
             let flipped = admin
                 .change_tenant(name, &closed(), TAKE_OVER, &ask().request())
                 .await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use budget_authority::admin::Admin;
+use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::PolicyCreateRequest;
 use budget_authority::domain::policy::PolicyUpdateRequest;
@@ -88,7 +89,7 @@ pub async fn govern(
     name: usize,
     rule: Rule,
 ) {
-    let admin = Admin::new(fixture.store.clone(), "sk_live_");
+    let admin = Admin::new(fixture.store.clone(), Dialect::Service);
     let owner = &fixture.callers[tenant].tenant;
     let ttl = ReservationTtlOverride {
         max_extensions: rule.extensions,
