@@ -39,7 +39,7 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
-  denied reason scope remaining | attested now_ms refused |
+  denied reason scope remaining snapshot holds_due_ms | attested now_ms refused |
   committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their

@@ -57,8 +57,9 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
-  unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
-  over_limit scope remaining since | attested now_ms refused | reserved now_ms ttl_ms depths snapshots
+  unit_mismatch scope units | budget_not_found | sweep_first now_ms |
+  denied reason scope remaining snapshot holds_due_ms | over_limit scope remaining since | attested now_ms refused |
+  reserved now_ms ttl_ms depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
   the rates, events, the entry of evidence. On denied, over_limit and tenant_closed: the event. On attested: the entry,
@@ -159,15 +160,20 @@ if #budgets == 0 then
   return {'budget_not_found'}
 end
 local reason, blocking = evaluate_denial(budgets, estimate)
+local last_due_ms
 if reason == 'BUDGET_EXCEEDED' then
   -- @cold ledger/evaluate_dead_holds
   if evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+  last_due_ms = evaluate_last_hold(due)
 end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
   local since = reason == 'OVERDRAFT_LIMIT_EXCEEDED' and redis.call('HGET', blocking.key, 'over_limit_by')
   emit(now, settings, {denied = reason, budget = blocking, scope = scope})
   if since then return evaluated(now, 'over_limit', scope, blocking.remaining, since) end
+  if last_due_ms then
+    return evaluated(now, 'denied', reason, scope, blocking.remaining, budget_snapshot(blocking), last_due_ms)
+  end
   return evaluated(now, 'denied', reason, scope, blocking.remaining)
 end
 local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')

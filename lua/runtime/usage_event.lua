@@ -43,7 +43,8 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
-  inactive status scope | sweep_first now_ms | denied reason scope remaining | applied now_ms charged depths snapshots
+  inactive status scope | sweep_first now_ms | denied reason scope remaining snapshot holds_due_ms |
+  applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -106,7 +107,10 @@ if used ~= 0 and overage_short(budgets, used) and evaluate_dead_holds(due, now, 
   return {'sweep_first', now}
 end
 local charged, reason, blocking = overage_charge(budgets, used, overage_policy)
-if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
+if not charged then
+  local scope, is_short = budget_scope(scope_path, blocking.depth), reason == 'BUDGET_EXCEEDED'
+  return {'denied', reason, scope, blocking.remaining, is_short and budget_snapshot(blocking), is_short and evaluate_last_hold(due)}
+end
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
 local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
 local depths, minus_charged = '', int64_sub(0, charged)

@@ -230,6 +230,7 @@ mod tests {
             requested,
             remaining: Some(-7),
             over_since: None,
+            funds: None,
         };
         let finalized = Reservation::Finalized {
             reservation_id: id(),

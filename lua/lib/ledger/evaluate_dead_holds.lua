@@ -1,5 +1,6 @@
 --[[
-evaluate_dead_holds: finds holds past their grace period, which an operation that lacks funds may still use.
+evaluate_dead_holds: finds the holds that matter to an operation that lacks funds: those past their grace period, which it
+may still use, and the last one to end.
 ]]
 
 -- Returns whether the tenant has such holds. swept_until_ms: the clock of the first call, so that a caller sweeps a bounded
@@ -8,4 +9,9 @@ local function evaluate_dead_holds(due, now, swept_until_ms)
   local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
   local before = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
   return first[2] and tonumber(first[2]) < before
+end
+
+-- Returns when all present holds of the tenant have ended, unless one is extended; '' if there is none.
+local function evaluate_last_hold(due)
+  return redis.call('ZRANGE', due, -1, -1, 'WITHSCORES')[2] or ''
 end

@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{Refusal, ReservationRefusal as Reservation, TenantRefusal as Tenant};
+use crate::domain::amount::Amount;
+use crate::domain::moment::Moment;
 use crate::domain::printable::printable_up_to;
 use crate::domain::words::words;
 
@@ -95,6 +97,7 @@ impl Reservation {
                 scope,
                 requested,
                 remaining,
+                funds,
                 ..
             } => {
                 let mut details = json!({
@@ -102,6 +105,16 @@ impl Reservation {
                 });
                 if let Some(remaining) = remaining {
                     details["remaining"] = json!(remaining);
+                }
+                if let Some((balance, holds_due_ms)) = funds.as_deref() {
+                    details["allocated"] = json!(balance.allocated.value());
+                    details["spent"] = json!(balance.spent.value());
+                    details["reserved"] = json!(balance.reserved.value());
+                    details["debt"] = json!(balance.debt.map_or(0, Amount::value));
+                    let due = holds_due_ms.filter(|_| balance.reserved.value() > 0);
+                    if let Some(due) = due.and_then(Moment::from_ms) {
+                        details["holds_expire_by"] = json!(due);
+                    }
                 }
                 // What only decisions know has no code.
                 (409, C::parse(denial.as_str())?, Some(details))

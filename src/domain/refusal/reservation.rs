@@ -2,6 +2,7 @@
 
 use super::admin::seconds;
 use crate::domain::amount::{Amount, Unit};
+use crate::domain::budget::Balance;
 use crate::domain::ids::ReservationId;
 use crate::domain::printable::printable;
 use crate::domain::reservation::Status;
@@ -85,6 +86,9 @@ pub enum ReservationRefusal {
         remaining: Option<i64>,
         /// Id of the reservation or usage event whose charge took it over its limit, if one did.
         over_since: Option<String>,
+        /// Where funds are what it lacks: its figures, and when all present holds of the tenant have ended unless one is extended,
+        /// in milliseconds.
+        funds: Option<Box<(Balance, Option<i64>)>>,
     },
     /// The charge exceeds the hold, and the overage policy is `REJECT`.
     #[error("{requested} exceeds the {reserved} reserved at {scope}, and the policy is REJECT")]

@@ -27,6 +27,9 @@ pub use entry::{EntryFault, EntryKind, digest_of, of_entry, of_refusal};
 /// How this release makes envelopes from records.
 pub const FORMAT: u32 = 1;
 
+/// The same of a denial whose details have the figures of the ledger. An earlier release would leave them out.
+const FORMAT_WITH_FIGURES: u32 = 2;
+
 /// The fields of a reservation that its statements are made of, beside the ledgers after each operation.
 const OWN_FIELDS: [&str; 26] = [
     "status",
@@ -207,7 +210,7 @@ fn known_inputs(record: &Record, field: &str) -> Result<Option<Inputs>, RecordEr
 /// The format of inputs that another release wrote. Only that release knows their other fields.
 fn unknown_format(inputs: &str) -> Option<u32> {
     let format = inputs.split(' ').next()?.parse().ok()?;
-    (format != FORMAT).then_some(format)
+    (![FORMAT, FORMAT_WITH_FIGURES].contains(&format)).then_some(format)
 }
 
 fn attested(

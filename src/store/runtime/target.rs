@@ -1,6 +1,7 @@
 //! The target of a request of the runtime plane, and the refusals that name it.
 
 use crate::domain::amount::Amount;
+use crate::domain::budget::Balance;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::refusal::{AccessRefusal, Denial, Refusal, ReservationRefusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
@@ -68,6 +69,7 @@ impl RuntimeTarget<'_> {
                 requested,
                 remaining,
                 over_since: None,
+                funds: None,
             })
         };
         Some(match refused {
@@ -114,7 +116,23 @@ impl RuntimeTarget<'_> {
                 reason,
                 scope,
                 remaining,
-            } => denied(*reason, scope, Some(*remaining))?,
+                snapshot,
+                holds_due_ms,
+            } => R::Denied {
+                denial: *reason,
+                scope: scope.clone(),
+                requested: requested?,
+                remaining: Some(*remaining),
+                over_since: None,
+                funds: snapshot.as_deref().and_then(|snapshot| {
+                    let balance = Balance::from_snapshot(
+                        ScopePath::parse(scope)?,
+                        requested?.unit(),
+                        snapshot,
+                    );
+                    Some(Box::new((balance?, *holds_due_ms)))
+                }),
+            },
             Refused::OverLimit {
                 scope,
                 remaining,
@@ -125,6 +143,7 @@ impl RuntimeTarget<'_> {
                 requested: requested?,
                 remaining: Some(*remaining),
                 over_since: Some(since.clone()),
+                funds: None,
             },
             Refused::OverageRejected { scope, reserved } => R::OverageRejected {
                 scope: scope.clone(),

@@ -94,8 +94,10 @@ refused! {
     budget_not_found: BudgetNotFound,
     /// A ledger takes no charge.
     inactive: Inactive { status: String, scope: String },
-    /// A ledger denies the request.
-    denied: Denied { reason: Denial, scope: String, remaining: i64 },
+    /// A ledger denies the request. What it lacks are funds: also its figures, and when all holds of the tenant have ended.
+    denied: Denied {
+        reason: Denial, scope: String, remaining: i64, snapshot: Option<String>, holds_due_ms: Option<i64>
+    },
     /// A ledger is over its limit since this reservation or usage event.
     over_limit: OverLimit { scope: String, remaining: i64, since: String },
     /// The charge is above the hold, and the overage policy is REJECT.
@@ -213,6 +215,7 @@ impl Refused {
             "why" => "KEY_REVOKED",
             "status" => "EXPIRED",
             "reason" => "BUDGET_EXCEEDED",
+            "snapshot" => "2 0 1",
             "units" => "TOKENS",
             "count" => "policies",
             "refused" => "expired",

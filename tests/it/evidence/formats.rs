@@ -1,5 +1,6 @@
 //! Records of a later release, in a format that this one does not know.
 
+use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
 use super::fixture::EvidenceFixture;
@@ -43,7 +44,7 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
     for (key, field) in &changed {
         let inputs: String = app.run(&["HGET", key, field]).await;
         assert!(inputs.starts_with("1 1 "), "{field} {inputs}");
-        app.run::<i64>(&["HSET", key, field, &format!("2 1 other {inputs}")])
+        app.run::<i64>(&["HSET", key, field, &format!("3 1 other {inputs}")])
             .await;
     }
 
@@ -70,6 +71,42 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
         .await
         .expect(200);
     assert_eq!(list.at("/reservations/0/evidence"), &Value::Null);
+}
+
+/// An earlier release would attest the denial without the figures, so their entries have a format of their own.
+#[tokio::test]
+async fn e10_a_denial_is_attested_with_the_figures_of_its_ledger() {
+    let mut issued = EvidenceFixture::spawn(&[]).await;
+    issued.app.budget(SCOPE, 10, 0).await;
+    let held = issued.app.post("/v1/reservations", ask_body("h", SCOPE, 6));
+    held.await.expect(200);
+    let body = ask_body("k", SCOPE, 5);
+    let denied = issued.app.post("/v1/reservations", body.clone()).await;
+    let denied = denied.refused(409, "BUDGET_EXCEEDED").body;
+    for (name, figure) in [
+        ("allocated", 10),
+        ("spent", 0),
+        ("reserved", 6),
+        ("remaining", 4),
+    ] {
+        assert_eq!(denied["details"][name], figure, "{name}");
+    }
+    assert!(denied["details"]["holds_expire_by"].is_string(), "{denied}");
+    let stream = issued
+        .app
+        .store
+        .keys()
+        .unsigned(issued.app.callers[0].partition);
+    let entries: Vec<(String, Vec<String>)> = issued.app.run(&["XRANGE", &stream, "-", "+"]).await;
+    let formats = entries.iter().map(|(_, fields)| {
+        let at = fields.iter().position(|name| name == "inputs")?;
+        fields[at + 1].split(' ').next()
+    });
+    assert_eq!(formats.collect::<Vec<_>>(), [None, Some("2")]);
+    assert_eq!(issued.sign().await.signed, 2);
+    let envelope = issued.check(Endpoint::Reserve, &body, &denied).await;
+    let attested = &envelope["payload"]["error"]["response"];
+    assert_eq!(attested["details"], denied["details"]);
 }
 
 /// A record has a reference only if a verifier would accept its envelope, so that the signer signs it.

@@ -17,6 +17,7 @@ pub(crate) mod extend;
 pub(crate) mod headers;
 pub(crate) mod idempotency;
 pub(crate) mod kill;
+mod lack_of_funds;
 pub(crate) mod ledger_events;
 pub(crate) mod lifecycle;
 pub(crate) mod lists;

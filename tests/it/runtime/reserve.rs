@@ -3,6 +3,7 @@
 use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
 
+use super::lack_of_funds::ends;
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::{State, ask_body, ledger, over, tokens};
 
@@ -18,7 +19,10 @@ async fn the_remaining_amount_can_be_reserved_to_the_last_unit() {
     assert_eq!(all.at("/reserved"), &tokens(1_000));
     assert_eq!(all.at("/balances/0/remaining"), &tokens(0));
     let denied = app.reserve("k2", 1).await.refused(409, "BUDGET_EXCEEDED");
-    let details = json!({"scope": ROOT, "unit": "TOKENS", "requested": 1, "remaining": 0});
+    let details = json!({
+        "scope": ROOT, "unit": "TOKENS", "requested": 1, "remaining": 0, "allocated": 1_000, "spent": 0, "reserved": 1_000,
+        "debt": 0, "holds_expire_by": ends(&all),
+    });
     assert_eq!(denied.at("/details"), &details);
     assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 1_000, 0, 0));
 }
