@@ -48,6 +48,8 @@ pub struct Handles {
     pub issuing: Option<Issuing>,
     /// The keys of evidence as they are published, in JSON; `None` while it is off.
     pub key_set: Option<Bytes>,
+    /// How long envelopes are kept; `None` for ever.
+    pub evidence_retention: Option<Duration>,
     /// How often strangers read.
     pub public_limiter: PublicLimiter,
     /// How many lists each tenant sorts.
@@ -69,6 +71,7 @@ impl Handles {
             [retention.events, retention.audit, retention.reservations].map(days);
         let evidence = config.evidence.as_ref();
         let issuing = evidence.map(|evidence| Issuing::new(evidence.issuers.clone()));
+        let evidence_retention = evidence.and_then(|evidence| evidence.retention);
         let admin = Admin::new(store.clone(), config.store.dialect)
             .sealing(config.secrets.clone())
             .limits(config.limits.counts(fixed))
@@ -99,12 +102,10 @@ impl Handles {
             audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(store.clone(), reservation_days)
                 .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
-                .attesting(
-                    issuing.clone(),
-                    evidence.and_then(|evidence| evidence.retention),
-                ),
+                .attesting(issuing.clone(), evidence_retention),
             issuing,
             key_set: evidence.map(published),
+            evidence_retention,
             public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),
             sort_permits: SortPermits::default(),
             store: store.clone(),

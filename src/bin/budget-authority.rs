@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use budget_authority::api;
-use budget_authority::config::{ServeArgs, StoreArgs};
+use budget_authority::config::{ServeArgs, StoreArgs, exposed_secrets};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::spans;
@@ -21,10 +21,18 @@ use budget_authority::tools::verify::audit::run_audit;
 use budget_authority::tools::{bench, connection, evidence, health, operator, verify};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
+use tracing::warn;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // The others have a log.
+    if !matches!(command, Command::Serve(_) | Command::Dev(_)) {
+        for warning in exposed_secrets() {
+            eprintln!("warning: {warning}");
+        }
+    }
+    let outcome = match command {
         Command::Serve(args) => serve(*args).await.map_err(Into::into),
         Command::Dev(args) => develop(*args).await,
         Command::Ledger(LedgerCommand::Verify(OnStore { args, store })) => {
@@ -82,6 +90,9 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let telemetry = Telemetry::new()?;
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
+    for warning in exposed_secrets() {
+        warn!("{warning}");
+    }
     let planes = api::planes(&config, &store, config.webhooks.egress());
     let webhooks = planes.state.webhooks.clone();
     tokio::spawn(async move { webhooks.warn_of_open_security().await });

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use budget_authority::config::DispatcherArgs;
+use budget_authority::config::{DispatcherArgs, exposed_secrets};
 use budget_authority::dispatcher::{self as dispatch, Settings};
 use budget_authority::evidence::Issuing;
 use budget_authority::serve::{self, ServeError};
@@ -10,6 +10,7 @@ use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::spans;
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
+use tracing::warn;
 
 /// Does the background work of a budget authority: webhooks, expiry, retention, views, audit seals, interrupted closes. Run any
 /// number.
@@ -35,6 +36,9 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     // Before any work: a process that can't serve its probes must not take a share of it.
     let metrics = serve::bind_some("BUDGET_METRICS_LISTEN", config.process.metrics_listen).await?;
+    for warning in exposed_secrets() {
+        warn!("{warning}");
+    }
     let issuing = config.evidence.as_ref();
     let issuing = issuing.map(|signing| Issuing::new(signing.evidence.issuers.clone()));
     let settings = Settings {

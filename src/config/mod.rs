@@ -25,7 +25,7 @@ pub use http::{CorsOrigins, DeliveryConfig, HttpConfig, WebhookConfig};
 pub use limits::{FixedLimits, LIMITS_HEADING, LimitsConfig, RetentionConfig};
 pub use log::{LogArgs, LogFormat, log_filter};
 pub(crate) use secrets::SecretSetting;
-pub use secrets::{AdminKeyArgs, SecretArgs};
+pub use secrets::{AdminKeyArgs, SecretArgs, exposed_secrets};
 pub use store::{StoreArgs, StoreConfig};
 pub use values::{ConfigError, TenantList};
 

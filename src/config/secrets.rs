@@ -84,6 +84,37 @@ impl SecretSetting {
     }
 }
 
+/// Flags whose values are secrets, each with a variable of the same name.
+const SECRET_FLAGS: [&str; 5] = [
+    "--admin-keys",
+    "--admin-key",
+    "--api-key",
+    "--secret-keys",
+    "--evidence-seeds",
+];
+
+/// A warning for each secret on the command line of this process, which every user of the machine can list.
+pub fn exposed_secrets() -> Vec<String> {
+    let arguments = std::env::args_os();
+    exposed_among(arguments.filter_map(|argument| argument.into_string().ok()))
+}
+
+fn exposed_among(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let arguments: Vec<_> = arguments.chain([String::new()]).collect();
+    let exposed = arguments.windows(2).filter_map(|pair| {
+        let (flag, value) = pair[0].split_once('=').unwrap_or((pair[0].as_str(), pair[1].as_str()));
+        let has_password = flag == "--redis-url" && value.contains('@');
+        if !has_password && !SECRET_FLAGS.contains(&flag) {
+            return None;
+        }
+        let variable = flag.trim_start_matches('-').to_uppercase().replace('-', "_");
+        Some(format!(
+            "the list of processes shows the secret of {flag} to every user of this machine: set BUDGET_{variable} instead"
+        ))
+    });
+    exposed.collect()
+}
+
 /// The shortest admin key, in characters: what 128 random bits take in hexadecimal.
 const KEY_CHARS_MIN: usize = 32;
 
@@ -115,16 +146,17 @@ impl AdminKeyArgs {
     pub(super) fn into_keys(self) -> Result<AdminKeys, ConfigError> {
         let (keys, variable) =
             ADMIN_KEYS.parsed(self.admin_keys, self.admin_keys_file, AdminKeys::parse)?;
-        match keys.first_below(KEY_CHARS_MIN) {
-            Some((entry, chars)) => Err(ConfigError::value(
-                variable,
-                format!(
-                    "the key of entry {entry} has {chars} characters, but it needs {KEY_CHARS_MIN} so that nobody guesses \
-                     it; `budget-authority keys generate` prints one"
-                ),
-            )),
-            None => Ok(keys),
-        }
+        let weakness = match (keys.first_below(KEY_CHARS_MIN), keys.first_uniform()) {
+            (Some((entry, chars)), _) => format!(
+                "the key of entry {entry} has {chars} characters, but it needs {KEY_CHARS_MIN} so that nobody guesses"
+            ),
+            (None, Some(entry)) => {
+                format!("the key of entry {entry} repeats one character, which anybody guesses")
+            }
+            (None, None) => return Ok(keys),
+        };
+        let reason = format!("{weakness} it; `budget-authority keys generate` prints one");
+        Err(ConfigError::value(variable, reason))
     }
 }
 
@@ -182,5 +214,27 @@ fn keys(list: &str) -> Result<SealingKeys, SealingKeysError> {
     match list.trim() {
         "" => Ok(SealingKeys::default()),
         list => SealingKeys::parse(list),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_on_the_command_line_is_warned_of_without_its_value() {
+        for (line, exposed) in [
+            ("serve --admin-keys ops=swordfish --listen :1", "ADMIN_KEYS"),
+            ("serve --secret-keys=swordfish", "SECRET_KEYS"),
+            ("serve --redis-url redis://:swordfish@host", "REDIS_URL"),
+            ("admin --api-key swordfish call decide", "API_KEY"),
+            ("serve --redis-url redis://host --admin-keys-file f", ""),
+            ("admin key create --name --", ""),
+        ] {
+            let warnings = exposed_among(line.split(' ').map(str::to_owned));
+            assert_eq!(warnings.len(), usize::from(!exposed.is_empty()), "{line}");
+            let warnings = warnings.concat();
+            assert!(warnings.contains(exposed) && !warnings.contains("swordfish"));
+        }
     }
 }

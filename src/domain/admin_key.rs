@@ -57,6 +57,8 @@ pub struct AdminKeys(Arc<[AdminKey]>);
 struct AdminKey {
     caller: AdminCaller,
     chars: usize,
+    /// Whether all its characters are the same.
+    is_uniform: bool,
 }
 
 /// Why a list of admin keys is refused. Entries are counted from 1, so that no message holds a key.
@@ -92,6 +94,7 @@ impl AdminKeys {
             keys.push(AdminKey {
                 caller: AdminCaller { name, digest },
                 chars: key.chars().count(),
+                is_uniform: key.chars().all(|other| key.starts_with(other)),
             });
         }
         Ok(Self(keys.into()))
@@ -112,6 +115,12 @@ impl AdminKeys {
         let mut numbered = (1..).zip(self.0.iter());
         let short = numbered.find(|(_, key)| key.chars < chars_min);
         short.map(|(number, key)| (number, key.chars))
+    }
+
+    /// The number of the first key that repeats one character.
+    pub fn first_uniform(&self) -> Option<usize> {
+        let place = self.0.iter().position(|key| key.is_uniform)?;
+        Some(place + 1)
     }
 
     /// The holder of `key`, if it is one of them. Takes the same time whichever it is.
@@ -181,6 +190,9 @@ mod tests {
         assert!(keys.accept("ops").is_none() && keys.accept("ops=s3cret").is_none());
         assert_eq!(keys.first_below(6), Some((2, 3)));
         assert_eq!(keys.first_below(3), None);
+        assert_eq!(keys.first_uniform(), None);
+        let keys = AdminKeys::parse("abab,ops=ääää").expect("keys");
+        assert_eq!(keys.first_uniform(), Some(2));
     }
 
     #[test]

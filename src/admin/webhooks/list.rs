@@ -139,7 +139,9 @@ impl Webhooks {
             fence: scopes,
             ..WebhookWalk::new(&self.store, &query.filter)
         };
-        page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
+        let mut page = page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await?;
+        self.mask_queries(caller, &mut page.rows).await?;
+        Ok(page)
     }
 
     /// A page of the deliveries to a subscription. With a sparse filter it may be short.

@@ -25,7 +25,7 @@ use crate::domain::caller::Caller;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
-use crate::domain::refusal::{CountLimits, Refusal, WebhookRefusal};
+use crate::domain::refusal::{AccessRefusal, CountLimits, Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
@@ -174,7 +174,29 @@ impl Webhooks {
     /// Refusals: of the key; no such subscription.
     pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, StoreError> {
         let loaded = self.open(caller, id, "webhooks:read").await?;
-        Ok(loaded.subscription)
+        let mut found = [loaded.subscription];
+        self.mask_queries(caller, &mut found).await?;
+        let [subscription] = found;
+        Ok(subscription)
+    }
+
+    /// Hides the query of each address from a key that cannot change it: receivers' secrets are often there.
+    async fn mask_queries(
+        &self,
+        caller: &Caller,
+        found: &mut [Subscription],
+    ) -> Result<(), StoreError> {
+        if !found.iter().any(|one| one.url.contains('?')) {
+            return Ok(());
+        }
+        let granted = self.store.admin_access(caller, "webhooks:write", "").await;
+        match granted.as_ref().map_err(StoreError::refusal) {
+            Err(Some(Refusal::Access(AccessRefusal::NotPermitted(_)))) => {
+                found.iter_mut().for_each(Subscription::mask_query);
+                Ok(())
+            }
+            _ => granted.map(drop),
+        }
     }
 
     /// Removes a subscription with its secrets.

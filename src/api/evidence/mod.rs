@@ -3,14 +3,14 @@
 
 pub mod limiter;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::auth::client_address::client_of;
 use crate::api::errors::ApiError;
@@ -31,8 +31,8 @@ pub static KEY_SET: Declaration = declare!(key_set, "Read the public keys that s
     .returns::<EvidenceJwks>(200, "The key set.")
     .refuses(&[404]);
 
-/// An envelope never changes: its id is the hash of its content.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// How long caches keep an envelope at most, in seconds.
+const YEAR: i64 = 31_536_000;
 /// A key set changes with a rotation, which is announced for longer than this.
 const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
 /// An absent envelope may exist a second later.
@@ -70,7 +70,10 @@ async fn envelope(
     };
     let tag = format!("\"{id}\"");
     let caching = [
-        (header::CACHE_CONTROL, FOR_EVER),
+        (
+            header::CACHE_CONTROL,
+            caching(&bytes, state.evidence_retention)?,
+        ),
         (
             header::ETAG,
             HeaderValue::from_str(&tag).map_err(ApiError::internal)?,
@@ -80,6 +83,27 @@ async fn envelope(
         return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
     }
     Ok((caching, [(header::CONTENT_TYPE, JSON)], bytes).into_response())
+}
+
+/// How caches keep an envelope: no longer than the service does. It never changes, since its id is the hash of its content.
+fn caching(bytes: &[u8], retention: Option<Duration>) -> Result<HeaderValue, ApiError> {
+    let seconds = match retention {
+        None => YEAR,
+        Some(retention) => {
+            let envelope: Value = serde_json::from_slice(bytes).unwrap_or_default();
+            let issued_at_ms = envelope["issued_at_ms"].as_i64().unwrap_or_default();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let left = issued_at_ms / 1_000 + secs(retention) - now.map_or(0, secs);
+            left.clamp(0, YEAR)
+        }
+    };
+    let caching = format!("public, max-age={seconds}, immutable");
+    HeaderValue::from_str(&caching).map_err(ApiError::internal)
+}
+
+/// Whole seconds.
+fn secs(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2)
 }
 
 async fn key_set(State(state): State<AppState>) -> Result<Response, ApiError> {

@@ -41,8 +41,8 @@ const COUNT_MAX: usize = 32;
 /// Most bytes of their names and values together.
 const BYTES_MAX: usize = 8 * 1024;
 
-/// Headers that the service sets itself, or that would change how a delivery is read.
-const RESERVED: [&str; 10] = [
+/// Headers that the service sets itself, that would change how a delivery is sent or read, or that open this service.
+const RESERVED: [&str; 15] = [
     "content-type",
     "content-length",
     "content-encoding",
@@ -53,6 +53,11 @@ const RESERVED: [&str; 10] = [
     "traceparent",
     "tracestate",
     "x-request-id",
+    "expect",
+    "upgrade",
+    "te",
+    "trailer",
+    "x-admin-api-key",
 ];
 
 /// Whether these may be sent. Names the header at fault, never its value.
@@ -73,8 +78,8 @@ pub fn check_headers(headers: &BTreeMap<String, SecretString>) -> Result<(), Str
             ));
         }
         let lower = name.to_ascii_lowercase();
-        if RESERVED.contains(&lower.as_str()) || is_vendors(&lower) {
-            return Err(format!("`{name}` is set by the service itself"));
+        if RESERVED.contains(&lower.as_str()) || is_vendors(&lower) || lower.starts_with("proxy-") {
+            return Err(format!("`{name}` is reserved for the service itself"));
         }
         if seen.contains(&lower) {
             return Err(format!("`{name}` is there twice"));
@@ -126,6 +131,14 @@ mod tests {
             ("X-Request-Id", "v", "itself"),
             ("X-Service-Signature", "v", "itself"),
             ("x-service-anything", "v", "itself"),
+            ("Expect", "100-continue", "itself"),
+            ("upgrade", "h2c", "itself"),
+            ("TE", "trailers", "itself"),
+            ("Trailer", "X-Sum", "itself"),
+            ("Proxy-Authorization", "v", "itself"),
+            ("proxy-connection", "v", "itself"),
+            ("X-Admin-API-Key", "v", "itself"),
+            ("X-Cycles-API-Key", "v", "itself"),
             ("A", "s3cret\r\nHost: x", "visible"),
             ("A", "s3cret\u{0}", "visible"),
             ("A", "s3crét", "visible"),

@@ -121,7 +121,7 @@ object! {
         pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
-        /// Address of the receiver.
+        /// Address of the receiver; with `***` for its query where the key lacks `webhooks:write`.
         pub url: String { chars: ..=URL_CHARS_MAX },
         /// Event types.
         pub event_types: Vec<EventTypeName>,
@@ -163,6 +163,15 @@ object! {
     unsent {
         /// Never returned here.
         signing_secret: String { keyword: ("writeOnly", || true.into()) },
+    }
+}
+
+impl Subscription {
+    /// Replaces the query of the address by `***`.
+    pub fn mask_query(&mut self) {
+        if let Some((address, _)) = self.url.split_once('?') {
+            self.url = format!("{address}?***");
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The data folder: used by one process at a time, with secrets that only its owner can read.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
@@ -31,6 +31,11 @@ impl Folder {
                 .mode(0o700)
                 .create(&path)?;
             let path = path.canonicalize()?;
+            // An earlier start may have left it open to others, and the folder itself may be.
+            let data = path.join("appendonlydir");
+            if data.is_dir() {
+                fs::set_permissions(&data, Permissions::from_mode(0o700))?;
+            }
             let lock = File::create(path.join("lock"))?;
             lock.try_lock().map_err(|error| match error {
                 TryLockError::WouldBlock => io::Error::other(
@@ -99,8 +104,6 @@ impl Drop for Folder {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use crate::domain::admin_key::AdminKeys;
 

@@ -126,6 +126,7 @@ impl Data {
                 private: None,
             });
         }
+        own_files_only();
         let folder = Folder::open(&args.data, args.ephemeral)?;
         let admin_key = match &args.admin_key {
             Some(key) => key.clone(),
@@ -140,6 +141,13 @@ impl Data {
             private: Some((redis, folder)),
         })
     }
+}
+
+/// Makes every file of this process and of its Redis readable by the owner alone, whatever folder the developer names.
+#[expect(unsafe_code, reason = "the standard library has no such call")]
+fn own_files_only() {
+    // SAFETY: it only sets a number of the process.
+    unsafe { libc::umask(0o077) };
 }
 
 /// Runs the stack until `shutdown`; leaves nothing running behind.

@@ -4,6 +4,7 @@ mod accepted;
 mod backlog;
 mod boundaries;
 mod bounds;
+mod caching;
 mod corpus;
 mod emission;
 pub(crate) mod fixture;

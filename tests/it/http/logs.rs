@@ -232,6 +232,22 @@ async fn with_access_log_each_request_is_logged_with_its_ids() {
     }
 }
 
+/// Everybody on the machine can list processes.
+#[tokio::test]
+async fn a_secret_on_the_command_line_is_warned_of_at_start() {
+    let prefix = format!("t{:016x}", rand::random::<u64>());
+    let service = Service::start(&shared().url(), &prefix, &[]);
+    service.ready().await;
+    let log = service.log();
+    let line = log.lines().find(|line| line.contains("--secret-keys"));
+    let line = line.expect("a warning");
+    assert!(
+        line.contains("\"WARN\"") && line.contains("BUDGET_SECRET_KEYS"),
+        "{line}"
+    );
+    assert!(!log.contains(SECRET_KEYS));
+}
+
 #[tokio::test]
 async fn a_service_without_admin_keys_warns_at_start_and_refuses_them() {
     let prefix = format!("t{:016x}", rand::random::<u64>());

@@ -1,6 +1,8 @@
 //! Messages of `budget-authority dev` and `serve` at start, and when they cannot start.
 
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -181,4 +183,25 @@ async fn a_demo_tenant_without_funds_is_funded_and_keeps_its_key() {
         [1_000_000_000, 250_000_000, 50_000_000]
     );
     assert_eq!(in_unit("TOKENS"), [1, 250_000, 50_000]);
+}
+
+/// Redis's own files hold the secrets of webhooks and all balances.
+#[tokio::test]
+async fn nobody_else_reads_the_data_of_a_folder_that_is_open_to_all() {
+    let folder = WorkFolder::new();
+    let data = folder.path("home/kept");
+    for open in [&data, &data.join("appendonlydir")] {
+        fs::create_dir(open).expect("the folder is writable");
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let stack = Stack::start(&folder, &["--data", "kept"]).await;
+    let mut found = 0;
+    for entry in fs::read_dir(&data).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let mode = entry.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", entry.path().display());
+        found += 1;
+    }
+    assert!(found >= 6, "{found}");
+    stack.stop(libc::SIGINT).await;
 }

@@ -146,8 +146,10 @@ async fn the_default_profile_applies_without_flags_and_only_to_its_own_url() {
     home.run("admin --url http://127.0.0.1:9 tenant list")
         .refused(2, "--admin-key");
     // Flags and variables take precedence over the default profile.
-    home.run("admin --admin-key wrong --url http://127.0.0.1:9 tenant list")
-        .refused(3, "cannot be reached");
+    let flag = home.run("admin --admin-key wrong --url http://127.0.0.1:9 tenant list");
+    flag.refused(3, "cannot be reached");
+    let warning = "warning: the list of processes shows the secret of --admin-key";
+    assert!(flag.err.starts_with(warning), "{flag:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

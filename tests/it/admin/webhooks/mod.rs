@@ -1,6 +1,7 @@
 //! Webhook subscriptions.
 
 pub(crate) mod access;
+mod addresses;
 pub(crate) mod changes;
 pub(crate) mod damage;
 pub(crate) mod guard;
