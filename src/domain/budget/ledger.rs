@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// Treatment of the remaining amount at the end of a period. Stored and returned, without effect.
+    /// Treatment of the remaining amount at the end of a period. Has no effect yet: it is stored and returned.
     RolloverPolicy: "SCREAMING_SNAKE_CASE" {
         /// Nothing is carried over.
         None,
@@ -65,11 +65,11 @@ object! {
         pub overdraft_limit: Option<Amount> { recorded: false },
         /// Overage policy of commits above their estimate. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
-        /// Stored and returned; nothing is carried over.
+        /// Has no effect yet: it is stored and returned, and nothing is carried over.
         pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
-        /// Stored and returned, without effect.
+        /// Has no effect yet: it is stored and returned.
         pub period_start: Option<Moment>,
-        /// Stored and returned, without effect.
+        /// Has no effect yet: it is stored and returned, and the budget does not end.
         pub period_end: Option<Moment>,
         /// Data that the operator chooses; not returned.
         pub metadata: Option<FreeObject>,
@@ -119,11 +119,11 @@ object! {
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Status.
         pub status: BudgetStatus,
-        /// Stored and returned; nothing is carried over.
+        /// Has no effect yet: it is stored and returned, and nothing is carried over.
         pub rollover_policy: Option<RolloverPolicy>,
-        /// Stored and returned, without effect.
+        /// Has no effect yet: it is stored and returned.
         pub period_start: Option<Moment>,
-        /// Stored and returned, without effect.
+        /// Has no effect yet: it is stored and returned, and the budget does not end.
         pub period_end: Option<Moment>,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },
