@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
 # Both binaries in one small image; the command chooses: `serve` (default), or budget-dispatcher as entrypoint.
+# CONTRIBUTING.md says how to renew the versions of the base images.
 
-FROM rust:1.95-slim-trixie AS build
+FROM rust:1.95.0-slim-trixie AS build
 WORKDIR /src
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY Cargo.toml Cargo.lock ./
@@ -13,7 +14,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 # What the binaries link to and the public certificate authorities, without a shell or a package manager. Scanners find the
 # packages and their versions in status.d.
-FROM debian:trixie-slim AS runtime
+FROM debian:trixie-20260803-slim AS runtime
 WORKDIR /packages
 RUN apt-get update -qq \
     && apt-get download -qq -o APT::Sandbox::User=root base-files ca-certificates gcc-14-base libc6 libgcc-s1 \

@@ -61,7 +61,9 @@ fn the_image_has_every_library_that_the_binaries_link() {
     let mut from = all.iter().filter_map(|line| line.strip_suffix(" AS build"));
     let debian = from.next().expect("a stage").rsplit('-').next();
     let debian = debian.expect("the release of Debian");
-    let runtime = below(&format!("FROM debian:{debian}-slim AS runtime")).join("\n");
+    let start = format!("FROM debian:{debian}-");
+    let mut from = all.iter().filter(|line| line.starts_with(&start));
+    let runtime = below(from.next().expect("a stage of that Debian")).join("\n");
     let needed = [
         " libc6 ",
         " libgcc-s1 ",

@@ -8,6 +8,7 @@ mod dashboards;
 mod documents;
 mod image;
 mod need;
+mod pins;
 mod redis_calls;
 mod signatures;
 mod tidy;
