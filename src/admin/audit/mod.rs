@@ -55,10 +55,9 @@ impl Admin {
             Some(Caller::Tenant(caller)) => (Some(&caller.tenant), NO_TENANT, most),
             Some(Caller::Admin(_)) => (failure.tenant, NO_TENANT, None),
         };
-        let of_key = failure.caller.and_then(Caller::as_tenant);
-        let of_key = of_key.map(|caller| caller.partition);
-        let partition = tenant.map(TenantId::partition).or(of_key);
-        let (store, partition) = (&self.store, partition.unwrap_or(Partition::FIRST));
+        // All unknown callers are in one log, so that its bound is one.
+        let partition = tenant.map_or(Partition::FIRST, TenantId::partition);
+        let store = &self.store;
         let entry = failure.entry();
         let recorded = store.audit_failure(partition, tenant, sentinel, per_minute, &entry);
         if let Err(error) = recorded.await {
@@ -80,7 +79,9 @@ impl Failure<'_> {
 
     fn entry(&self) -> Pairs {
         let method = printable_up_to(self.method, METHOD_CHARS_MAX);
+        // Twice, since an escape is longer than its character.
         let path = printable_up_to(self.path, PATH_CHARS_MAX);
+        let path = printable_up_to(&path, PATH_CHARS_MAX);
         let mut entry = vec![
             ("operation", format!("{method}:{path}")),
             ("status", self.status.to_string()),

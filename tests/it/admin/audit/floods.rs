@@ -67,6 +67,39 @@ async fn keyless_requests_are_audited_up_to_a_bound_and_counted_exactly() {
     }
 }
 
+/// Whoever has no key must not fill the memory that all tenants share.
+#[tokio::test]
+async fn beyond_their_share_strangers_have_one_entry_a_minute_with_the_exact_count() {
+    let app = TestApp::spawn().await;
+    app.with_left_in_minute(Duration::from_secs(20)).await;
+    let keys = app.store.keys();
+    let chain = keys.chain(Partition::FIRST, "__unauth__");
+    app.set(&chain, &[("sequence", "7999")]).await;
+    let ask = async || app.send(app.request(Method::GET, "/v1/admin/x")).await;
+    for _ in 0..4 {
+        ask().await.expect(401);
+    }
+    // A revoked key is a stranger's as well, wherever its record is.
+    app.set_key(&[("status", "REVOKED")]).await;
+    app.get("/v1/admin/budgets").await.expect(401);
+    assert_eq!(recorded(&app).await.len(), 1, "the last of their share");
+    let counter = keys.audit_failures(Partition::FIRST, "__unauth__");
+    let minute: i64 = app.run(&["HGET", &counter, "minute_ms"]).await;
+    app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
+        .await;
+    ask().await.expect(401);
+    let entries = recorded(&app).await;
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert_eq!(value(&entries[1], "metadata.count"), Some("4"));
+    assert_eq!(value(&entries[1], "operation"), Some("GET:/v1/admin/x"));
+    assert_eq!(value(&entries[1], "sequence"), Some("8001"));
+
+    // Retention has made room.
+    app.set(&chain, &[("anchor_sequence", "2")]).await;
+    ask().await.expect(401);
+    assert_eq!(recorded(&app).await.len(), 3);
+}
+
 #[tokio::test]
 async fn a_keyless_request_to_a_long_path_audits_a_short_entry() {
     let app = TestApp::spawn().await;
