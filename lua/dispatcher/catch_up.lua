@@ -7,16 +7,17 @@ A delivery that exists already is passed over. When the place has reached the cu
 caught up. One that is not active forgets what it missed. skipped: how many events were too old; place: '' where it is
 not behind.
 
-KEYS[1]  write  fanned         hash    fanned
-KEYS[2]  write  lanes          zset    lanes
-KEYS[3]  write  open           hash    open
-KEYS[4]  write  behind_index   zset    behind
-KEYS[5]  read   webhooks_mark  string  webhooksmark:<owner>
-KEYS[6]  read   tenant         hash    tenant:<owner>
-built    write                 hash    delivery:<delivery_id>
-built    write                 list    lane:<lane>
-built    write                 hash    window:<subscription_id>
-built    write                 zset    deliveries:<subscription_id>:<day>
+KEYS[1]  write  fanned             hash    fanned
+KEYS[2]  write  lanes              zset    lanes
+KEYS[3]  write  open               hash    open
+KEYS[4]  write  behind_index       zset    behind
+KEYS[5]  write  queued_deliveries  hash    queued
+KEYS[6]  read   webhooks_mark      string  webhooksmark:<owner>
+KEYS[7]  read   tenant             hash    tenant:<owner>
+built    write                     hash    delivery:<delivery_id>
+built    write                     list    lane:<lane>
+built    write                     hash    window:<subscription_id>
+built    write                     zset    deliveries:<subscription_id>:<day>
 
 ARGV[1]     delivery_prefix    prefix delivery:
 ARGV[2]     lane_prefix        prefix lane:
@@ -43,7 +44,7 @@ Replies, the first that applies:
 Writes:
   On caught_up: deliveries, their lanes; the window.
 ]]
-local fanned, lanes, open, behind_index, webhooks_mark, tenant = unpack(KEYS)
+local fanned, lanes, open, behind_index, queued_deliveries, webhooks_mark, tenant = unpack(KEYS)
 local delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_start_ms, lane_concurrency, owner,
   mark, subscription_id, epoch, stale_ms, source, read, next, too_old = unpack(ARGV, 1, 16)
 local deliveries_from = 17
@@ -96,6 +97,6 @@ redis.call('ZCARD', lanes)
 redis.call('ZCARD', behind_index)
 
 -- Effects: none can fail.
-queue_write(queue, lanes, behind_index, open)
+queue_write(queue, lanes, behind_index, open, queued_deliveries)
 if skipped > 0 then redis.call('HSET', window.key, 'skipped', skipped_before + skipped) end
 return {'caught_up', #queue.deliveries, skipped, place or ''}

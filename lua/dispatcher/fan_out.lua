@@ -9,16 +9,17 @@ full, the subscription falls behind: only the place is kept from which on its ev
 without an epoch, whose record cannot be read, and one without a lane, whose tenant has had its share of the pass.
 queued: how many were queued.
 
-KEYS[1]    write  fanned        hash    fanned
-KEYS[2]    write  lanes         zset    lanes
-KEYS[3]    write  open          hash    open
-KEYS[4]    write  behind_index  zset    behind
-KEYS[5..]  read   marks         string  webhooksmark:<owner>
-built      read                 hash    tenant:<tenant>
-built      write                hash    delivery:<delivery_id>
-built      write                list    lane:<lane>
-built      write                hash    window:<subscription_id>
-built      write                zset    deliveries:<subscription_id>:<day>
+KEYS[1]    write  fanned             hash    fanned
+KEYS[2]    write  lanes              zset    lanes
+KEYS[3]    write  open               hash    open
+KEYS[4]    write  behind_index       zset    behind
+KEYS[5]    write  queued_deliveries  hash    queued
+KEYS[6..]  read   marks              string  webhooksmark:<owner>
+built      read                      hash    tenant:<tenant>
+built      write                     hash    delivery:<delivery_id>
+built      write                     list    lane:<lane>
+built      write                     hash    window:<subscription_id>
+built      write                     zset    deliveries:<subscription_id>:<day>
 
 ARGV[1]                tenant_prefix      prefix tenant:
 ARGV[2]                delivery_prefix    prefix delivery:
@@ -41,10 +42,10 @@ Replies, the first that applies:
 Writes:
   On fanned: deliveries, their lanes and windows, the cursors.
 ]]
-local fanned, lanes, open, behind_index = unpack(KEYS, 1, 4)
+local fanned, lanes, open, behind_index, queued_deliveries = unpack(KEYS, 1, 5)
 local tenant_prefix, delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_start_ms,
   lane_concurrency, is_full = unpack(ARGV, 1, 9)
-local marks_from = 5
+local marks_from = 6
 local owners_from = 11
 local owners_to = 10 + ARGV[10]
 local parts_from = owners_to + 1
@@ -134,7 +135,7 @@ redis.call('ZCARD', lanes)
 redis.call('ZCARD', behind_index)
 
 -- Effects: none can fail.
-queue_write(queue, lanes, behind_index, open)
+queue_write(queue, lanes, behind_index, open, queued_deliveries)
 if #cursors > 0 then redis.call('HSET', fanned, unpack(cursors)) end
 reply[2], reply[3] = #queue.deliveries, table.concat(damaged, '\n')
 return reply

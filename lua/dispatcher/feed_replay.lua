@@ -5,20 +5,21 @@ and the lane is empty.
 
 more: whether more can be queued at once. hopeless: whether what waits in the lane can only fail.
 
-KEYS[1]  read   lease          hash    lease
-KEYS[2]  write  lanes          zset    lanes
-KEYS[3]  write  open           hash    open
-KEYS[4]  write  behind_index   zset    behind
-KEYS[5]  write  replays        zset    replays
-KEYS[6]  write  replay         hash    replay:<replay_id>
-KEYS[7]  write  replay_events  list    replayevents:<replay_id>
-built    read                  hash    webhook:<subscription_id>
-built    read                  hash    tenant:<tenant>
-built    write                 string  replaylock:<subscription_id>
-built    write                 hash    delivery:<delivery_id>
-built    write                 list    lane:<lane>
-built    write                 hash    window:<subscription_id>
-built    write                 zset    deliveries:<subscription_id>:<day>
+KEYS[1]  read   lease              hash    lease
+KEYS[2]  write  lanes              zset    lanes
+KEYS[3]  write  open               hash    open
+KEYS[4]  write  behind_index       zset    behind
+KEYS[5]  write  queued_deliveries  hash    queued
+KEYS[6]  write  replays            zset    replays
+KEYS[7]  write  replay             hash    replay:<replay_id>
+KEYS[8]  write  replay_events      list    replayevents:<replay_id>
+built    read                      hash    webhook:<subscription_id>
+built    read                      hash    tenant:<tenant>
+built    write                     string  replaylock:<subscription_id>
+built    write                     hash    delivery:<delivery_id>
+built    write                     list    lane:<lane>
+built    write                     hash    window:<subscription_id>
+built    write                     zset    deliveries:<subscription_id>:<day>
 
 ARGV[1]   webhook_prefix      prefix webhook:
 ARGV[2]   tenant_prefix       prefix tenant:
@@ -39,7 +40,7 @@ Replies, the first that applies:
 Writes:
   On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go.
 ]]
-local lease, lanes, open, behind_index, replays, replay, replay_events = unpack(KEYS)
+local lease, lanes, open, behind_index, queued_deliveries, replays, replay, replay_events = unpack(KEYS)
 local webhook_prefix, tenant_prefix, replay_lock_prefix, delivery_prefix, lane_prefix, window_prefix,
   deliveries_prefix, fencing_token, replay_id, most, lane_concurrency, stale_before_ms = unpack(ARGV)
 -- End of the signature.
@@ -90,7 +91,7 @@ local why = state_hopeless({epoch = epoch, at_ms = tonumber(at_ms), lost = 0}, s
 -- Effects: none can fail.
 local queued = #queue.deliveries
 if queued > 0 then
-  queue_write(queue, lanes, behind_index, open)
+  queue_write(queue, lanes, behind_index, open, queued_deliveries)
   redis.call('HSET', subscription.window, 'replaying', replaying + queued)
 end
 left, waiting = left - taken, waiting + queued

@@ -12,10 +12,11 @@ KEYS[6]           write  unsigned        stream  unsigned
 KEYS[7]           write  days            zset    days
 KEYS[8]           write  denials         hash    denials:<tenant>
 KEYS[9]           write  denial_minutes  zset    denials
-KEYS[10]          write  outcome         hash    decision:<decision_id>  (if decision_id)
-KEYS[10]          write  outcome         hash    rsv:<reservation_id>  (if reservation_id)
-KEYS[11]          write  rates           hash    rates:<tenant>  (if stored_bytes)
-KEYS[11 or 12..]  read   budgets         hash    budget:<tenant>:<unit>:<scope>
+KEYS[10]          write  short_lived     hash    short_lived:<tenant>
+KEYS[11]          write  outcome         hash    decision:<decision_id>  (if decision_id)
+KEYS[11]          write  outcome         hash    rsv:<reservation_id>  (if reservation_id)
+KEYS[12]          write  rates           hash    rates:<tenant>  (if stored_bytes)
+KEYS[12 or 13..]  read   budgets         hash    budget:<tenant>:<unit>:<scope>
 built             read                   hash    budget:<tenant>:<unit>:<scope>
 built             write                  string  unsigned:<tenant>
 
@@ -50,20 +51,20 @@ Replies, the first that applies:
   corrupt key | unit_mismatch scope units | attested now_ms refused | sweep_first now_ms | deny now_ms reason |
   allow now_ms depths snapshots
 Writes:
-  On deny and allow: the outcome; on deny the event; the count of bytes, and the entry of evidence. On attested: the
-  entry and its count. Otherwise nothing.
+  On deny and allow: the outcome and the count of its bytes; on deny the event; the count of bytes, and the entry of
+  evidence. On attested: the entry and its count. Otherwise nothing.
 ]]
-local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, outcome, rates
-  = unpack(KEYS, 1, 11)
+local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, short_lived, outcome,
+  rates = unpack(KEYS, 1, 12)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, swept_until_ms,
   outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms,
   evidence, stored_bytes = unpack(ARGV, 1, 20)
-local budgets_from = 11
+local budgets_from = 12
 local facts_from = 21
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
--- @include ledger/evaluate_other_units, ledger/evaluate_dead_holds, log/events, log/denials
+-- @include ledger/evaluate_other_units, ledger/evaluate_dead_holds, log/events, log/denials, log/short_lived
 
 -- A refusal after evaluation.
 local function evaluated(now, ...)
@@ -147,6 +148,7 @@ if inputs then
 end
 redis.call('HSET', outcome, unpack(record))
 redis.call('PEXPIRE', outcome, retention_ms)
+short_lived_count(short_lived, outcome, now)
 if counts then
   -- @cold ledger/rates_count
   rates_count(counts, 1, counts.by)

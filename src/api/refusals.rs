@@ -13,10 +13,13 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
     BulkRefusal as Bulk, EvaluatedRefusal, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
-    ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManySorts,
+    ReservationRefusal as Reservation, StockTooLarge, TenantRefusal as Tenant, TooManySorts,
     WebhookRefusal as Webhook,
 };
 use crate::store::StoreError;
+
+/// When a tenant whose data takes too much memory may try again: retention, or an operator, has hardly freed any before.
+const STOCK_PAUSE: Duration = Duration::from_secs(60);
 
 /// An operation has called a script, which checked the API key. A failure is 503 where a retry may help, else 500.
 impl From<StoreError> for ApiError {
@@ -142,7 +145,7 @@ impl From<Refusal> for ApiError {
 
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
-            R::Sort(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
+            R::Stock(_) | R::Sort(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
 
             R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
             R::List(list) => {
@@ -191,6 +194,9 @@ impl ApiError {
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
             R::TooMany(excess) => self.beyond(excess.count.label(), excess.limit, excess.present),
+            R::Stock(StockTooLarge { limit, present }) => self
+                .retry_after(STOCK_PAUSE)
+                .beyond("BUDGET_TENANT_MEMORY_SHARE", *limit, *present),
             R::Sort(TooManySorts { limit, .. }) => {
                 let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
                 self.retry_after(Duration::from_secs(1)).beyond("gathering_lists", limit, limit)

@@ -15,7 +15,7 @@ use budget_authority::tools::cli::{
     AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand, OnStore,
 };
 use budget_authority::tools::dev::{self, DevArgs};
-use budget_authority::tools::keys::{SizesArgs, generate, locate, sizes};
+use budget_authority::tools::keys::{SizesArgs, generate, locate, sizes, stocks};
 use budget_authority::tools::limits::limits;
 use budget_authority::tools::verify::audit::run_audit;
 use budget_authority::tools::{bench, connection, evidence, health, operator, verify};
@@ -128,9 +128,13 @@ async fn show_sizes(args: &SizesArgs, store: StoreArgs) -> Result<(), Box<dyn st
     let store = store
         .into_config()?
         .open_to_read(&prometheus::Registry::new())?;
-    let sizes = sizes(&store, &args.tenant).await?;
+    let Some(tenant) = &args.tenant else {
+        print!("{}", stocks(&store).await?.text(args.json));
+        return Ok(());
+    };
+    let sizes = sizes(&store, tenant).await?;
     if sizes.keys.is_empty() {
-        let (tenant, prefix) = (&args.tenant, store.keys().prefix());
+        let prefix = store.keys().prefix();
         let nobody = format!("there is no tenant `{tenant}` under the key prefix `{prefix}`");
         return Err(nobody.into());
     }

@@ -22,6 +22,12 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_STORED_BYTES_PER_MINUTE", value_name = "BYTES", default_value = "67108864",
           value_parser = clap::value_parser!(u64).range(0..=1 << 40))]
     pub stored_bytes_per_minute: u64,
+    /// Budgets that a tenant may have.
+    ///
+    /// Raise it when a tenant needs more, and Redis has the memory: about 0.5 KB each, and their metadata
+    #[arg(long, env = "BUDGET_BUDGETS_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.budgets,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    budgets_per_tenant: u32,
     /// Policies that a tenant may have.
     ///
     /// Raise it when a tenant needs more, and its first decision after a change of one may take longer
@@ -68,6 +74,8 @@ pub struct FixedLimits {
     pub body_timeout: Duration,
     /// Different utilization thresholds that the active subscriptions of an owner may watch.
     pub thresholds: u32,
+    /// API keys that a tenant may have, revoked and expired ones included.
+    pub api_keys: u32,
     /// Requests that a tenant may make at once after a pause, on each plane, where a rate is set.
     pub request_burst: u32,
     /// Wrong admin keys from one client address after which its next attempts wait.
@@ -84,6 +92,7 @@ impl Default for FixedLimits {
             // Enough for 1 MiB at 100 KB a second; a slow client holds a connection that long.
             body_timeout: Duration::from_secs(10),
             thresholds: CountLimits::DEFAULT.thresholds,
+            api_keys: CountLimits::DEFAULT.api_keys,
             // A dashboard page, or a script that sets up a tenant, sends this many without a pause.
             request_burst: 1_000,
             // More than a person mistypes, and far too few to guess a key.
@@ -96,6 +105,8 @@ impl LimitsConfig {
     /// How many records an owner may have.
     pub fn counts(&self, fixed: &FixedLimits) -> CountLimits {
         CountLimits {
+            budgets: self.budgets_per_tenant,
+            api_keys: fixed.api_keys,
             policies: self.policies_per_tenant,
             webhooks: self.webhooks_per_owner,
             thresholds: fixed.thresholds,

@@ -17,6 +17,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
+use crate::store::RedisOptions;
 use values::{Setting, ms};
 
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
@@ -125,6 +126,13 @@ pub struct ProcessConfig {
     #[arg(long = "shutdown-grace-ms", env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = ms(0..=600_000))]
     pub shutdown_grace: Duration,
+    /// Share of the memory of a Redis node that the data of one tenant may take, in percent. It is a limit only while the node is at
+    /// 75 % of its memory: then nothing new is stored for a tenant above it, and the others go on.
+    ///
+    /// Raise it when few tenants share a Redis; lower it when many do
+    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_TENANT_MEMORY_SHARE", value_name = "PERCENT", default_value = "25",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    tenant_memory_share: u32,
     /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS. Otherwise a request is 503, and a retry gets its
     /// response; evidence is signed again. 0: none.
     ///
@@ -132,6 +140,13 @@ pub struct ProcessConfig {
     #[arg(long, alias = "wait", help_heading = "Redis", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
           value_parser = clap::value_parser!(u16).range(0..=16))]
     redis_wait: u16,
+}
+
+impl ProcessConfig {
+    fn apply_to(&self, redis: &mut RedisOptions) {
+        redis.wait = self.redis_wait;
+        redis.tenant_share_percent = self.tenant_memory_share;
+    }
 }
 
 /// Reads an address; `None` for `off`.
@@ -244,7 +259,7 @@ impl ServeArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
         let mut store = self.store.into_config()?;
-        store.redis.wait = self.process.redis_wait;
+        self.process.apply_to(&mut store.redis);
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {
@@ -293,7 +308,7 @@ impl DispatcherArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
         let mut store = self.store.into_config()?;
-        store.redis.wait = self.process.redis_wait;
+        self.process.apply_to(&mut store.redis);
         let retention = self.retention;
         let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(DispatcherConfig {

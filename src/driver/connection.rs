@@ -49,6 +49,8 @@ pub struct RedisOptions {
     pub may_start: bool,
     /// How many replicas must have what a request writes before it gets its response.
     pub wait: u16,
+    /// The part of `maxmemory` that the data of a tenant may take while memory is short, in percent.
+    pub tenant_share_percent: u32,
 }
 
 impl RedisOptions {
@@ -68,6 +70,7 @@ impl RedisOptions {
             ephemeral: false,
             may_start: true,
             wait: 0,
+            tenant_share_percent: 25,
         }
     }
 

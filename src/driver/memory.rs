@@ -1,6 +1,6 @@
 //! How much of its memory a Redis node uses, and from which shares on requests that take more are cut back.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Share of `maxmemory`, in percent, from which readiness and the log warn: early enough to add memory.
 const WARN_PERCENT: u32 = 75;
@@ -39,11 +39,15 @@ impl MemoryStep {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemoryShare {
     permille: u32,
+    limit_bytes: u64,
 }
 
 impl MemoryShare {
     /// All of it.
-    pub(crate) const FULL: Self = Self { permille: 1_000 };
+    pub(crate) const FULL: Self = Self {
+        permille: 1_000,
+        limit_bytes: 0,
+    };
 
     /// As `INFO memory` states it; none where there is no limit. Redis does not count all that it uses, such as buffers of
     /// replicas, against its limit.
@@ -59,6 +63,7 @@ impl MemoryShare {
         let permille = used.saturating_mul(1_000).checked_div(limit);
         Self {
             permille: permille.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
+            limit_bytes: limit,
         }
     }
 
@@ -72,26 +77,40 @@ impl MemoryShare {
         f64::from(self.permille) / 1_000.0
     }
 
+    /// This many hundredths of `maxmemory`, in bytes; 0 while that is not known.
+    pub fn bytes_of(self, percent: u32) -> u64 {
+        self.limit_bytes / 100 * u64::from(percent)
+    }
+
     /// Two hundredths more: what must have become free before a step counts as over.
     pub fn with_margin(self) -> Self {
         Self {
             permille: self.permille + 20,
+            ..self
         }
     }
 }
 
 /// The share of a node as it was last seen.
 #[derive(Debug, Default)]
-pub(crate) struct SeenShare(AtomicU32);
+pub(crate) struct SeenShare {
+    permille: AtomicU32,
+    limit_bytes: AtomicU64,
+}
 
 impl SeenShare {
     pub(crate) fn note(&self, share: MemoryShare) {
-        self.0.store(share.permille, Ordering::Relaxed);
+        self.permille.store(share.permille, Ordering::Relaxed);
+        // A node that refuses to store more does not say how large its limit is.
+        if share != MemoryShare::FULL {
+            self.limit_bytes.store(share.limit_bytes, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn get(&self) -> MemoryShare {
         MemoryShare {
-            permille: self.0.load(Ordering::Relaxed),
+            permille: self.permille.load(Ordering::Relaxed),
+            limit_bytes: self.limit_bytes.load(Ordering::Relaxed),
         }
     }
 }
@@ -113,7 +132,13 @@ mod tests {
 
     #[test]
     fn each_step_begins_at_its_percent() {
-        let step = |permille| MemoryStep::at(MemoryShare { permille });
+        let step = |permille| {
+            let limit_bytes = 0;
+            MemoryStep::at(MemoryShare {
+                permille,
+                limit_bytes,
+            })
+        };
         let steps = [0, 749, 750, 849, 850, 899, 900, 3_000].map(step);
         use MemoryStep::{CountDenials, Enough, Refuse, Warn};
         let expected = [

@@ -28,6 +28,8 @@ metrics! {
         pub unreadable_keys: IntCounter = "budget_redis_unreadable_keys_total",
         /// The share of maxmemory that the fullest primary uses; 0 without a limit.
         pub memory_used: Gauge = "budget_redis_memory_used_ratio",
+        /// What the tenant takes that has stored the most, of those that store something while a node is at 75 % of its memory; else 0.
+        pub largest_stock: IntGauge = "budget_largest_tenant_stock_bytes",
     }
 }
 

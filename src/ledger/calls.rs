@@ -134,8 +134,8 @@ impl Ledger {
     /// Runs a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
     /// now. Returns that policy as well. A refusal names the target, and the evidence of it; it is counted.
     ///
-    /// While its node is short of memory, a script that stores something new is not run; a request that was made before gets
-    /// its response all the same.
+    /// While its node has no memory, or little and the tenant takes more than its share, a script that stores something new is not
+    /// run; a request that was made before gets its response all the same.
     pub(super) async fn run_with_policy<C: ScriptCall>(
         &self,
         options: RunOptions<'_, C::Outcome>,
@@ -151,10 +151,12 @@ impl Ledger {
         options: RunOptions<'_, C::Outcome>,
         call: impl Fn(&Attempt) -> C,
     ) -> Result<(C::Outcome, Option<Arc<Policy>>), StoreError> {
-        let has_memory = options.replay.is_none_or(|(replay, _)| {
-            self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse
+        let replay = options.replay.map(|(replay, _)| replay);
+        let refused = replay.and_then(|replay| {
+            self.store
+                .refuses_new(&replay.caller.tenant, replay.caller.partition)
         });
-        if has_memory {
+        if refused.is_none() {
             match self.until_decided(&options, call).await {
                 Err(StoreError::Full) if options.replay.is_some() => {}
                 outcome => return outcome,
@@ -165,7 +167,10 @@ impl Ledger {
             return Err(StoreError::Full);
         };
         let reply = Box::pin(self.store.run(Lane::Request, replay)).await;
-        Ok((replayed(options.target.named(reply)?), None))
+        match (options.target.named(reply), refused) {
+            (Err(StoreError::Full), Some(refused)) => Err(refused),
+            (reply, _) => Ok((replayed(reply?), None)),
+        }
     }
 
     async fn until_decided<C: ScriptCall>(

@@ -97,6 +97,7 @@ fn reason_of(refusal: &Refusal) -> Option<&'static str> {
     Some(match refusal {
         Refusal::Tenant(TenantRefusal::Closed(_)) => "TENANT_CLOSED",
         Refusal::Tenant(TenantRefusal::Suspended(_)) => "TENANT_SUSPENDED",
+        Refusal::Stock(_) => "LIMIT_EXCEEDED",
         Refusal::Reservation(refusal) => match refusal {
             R::NotFound(_) => "NOT_FOUND",
             R::OfOtherTenant => return None,

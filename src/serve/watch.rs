@@ -93,8 +93,11 @@ async fn watch_record(store: &Store) -> ! {
     }
 }
 
-/// The pause between two polls. Memory may fill beyond a step meanwhile; Redis itself enforces `maxmemory`.
+/// The pause between two polls, and the one while memory is nearly short. It may fill beyond a step meanwhile; Redis itself enforces
+/// `maxmemory`.
 const MEMORY_PERIOD: Duration = Duration::from_secs(1);
+const SHORT_MEMORY_PERIOD: Duration = Duration::from_millis(200);
+const NEARLY_SHORT_PERCENT: u32 = 70;
 
 /// How long a poll may take.
 const POLL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -103,14 +106,18 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(500);
 async fn watch_memory(store: &Store) -> ! {
     let mut logged = MemoryStep::Enough;
     loop {
+        let mut period = MEMORY_PERIOD;
         if let Some(fullest) = store.look_at_memory(POLL_TIMEOUT).await {
+            if fullest.share.percent() >= NEARLY_SHORT_PERCENT {
+                period = SHORT_MEMORY_PERIOD;
+            }
             let step = step_after(logged, &fullest);
             if step != logged {
                 log_memory(step, &fullest);
             }
             logged = step;
         }
-        tokio::time::sleep(MEMORY_PERIOD).await;
+        tokio::time::sleep(period).await;
     }
 }
 
@@ -126,9 +133,9 @@ fn log_memory(step: MemoryStep, FullestNode { node, share }: &FullestNode) {
         MemoryStep::Enough => {
             return info!(redis.address = %node, percent, "Redis at {node} uses {percent} % of maxmemory: enough is free");
         }
-        MemoryStep::Warn => {
-            format!("from {REFUSE_PERCENT} % on, creates, events and decisions are refused")
-        }
+        MemoryStep::Warn => format!(
+            "nothing new is stored for tenants that take more than their share, and from {REFUSE_PERCENT} % on for nobody"
+        ),
         MemoryStep::CountDenials => "denials are only counted".to_owned(),
         MemoryStep::Refuse => "creates, events and decisions are refused".to_owned(),
     };

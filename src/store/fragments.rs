@@ -15,6 +15,7 @@ fragments! {
     "base/hash_fields",
     "base/counter",
     "log/days",
+    "log/short_lived",
     "access/access",
     "access/admin_access",
     "access/scope_filter",

@@ -25,14 +25,20 @@ impl Store {
 
     /// How short of memory the node of a partition is, as last seen.
     pub fn memory_step(&self, partition: Partition) -> MemoryStep {
-        let key = self.keys().outbox(partition);
-        MemoryStep::at(self.inner.connection.memory_share(slot_of(key.as_bytes())))
+        MemoryStep::at(self.memory_share(partition))
     }
 
-    /// Asks each node how much of its memory it uses, and remembers it. `None` where no node can be asked; what was seen
-    /// before stays then.
+    /// The share of the node of a partition, as last seen.
+    pub(super) fn memory_share(&self, partition: Partition) -> MemoryShare {
+        let key = self.keys().outbox(partition);
+        self.inner.connection.memory_share(slot_of(key.as_bytes()))
+    }
+
+    /// Asks each node how much of its memory it uses, and remembers it; while that is much, measures what tenants store. `None`
+    /// where no node can be asked; what was seen before stays then.
     pub async fn look_at_memory(&self, limit: Duration) -> Option<FullestNode> {
         let infos = self.memory_infos(limit).await.ok()?;
+        self.look_at_stocks().await;
         let shares = infos.iter().map(|(node, info)| FullestNode {
             node: node.clone(),
             share: MemoryShare::of_info(info),

@@ -15,6 +15,7 @@ mod primaries;
 mod records;
 pub mod runtime;
 pub mod signature;
+mod stock;
 pub(crate) mod target;
 pub mod tools;
 mod unreadable;
@@ -42,6 +43,7 @@ pub use calls::OnFailure;
 pub(crate) use error::{ScriptError, outcome, unless_fenced};
 pub use keys::Keys;
 pub use memory::FullestNode;
+pub use stock::Stock;
 
 use crate::domain::ids::DeploymentSecret;
 use crate::driver::connection::Connection;
@@ -50,6 +52,7 @@ use crate::driver::link::{Dialer, Replicas};
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
 use crate::store::primaries::Primaries;
+use crate::store::stock::SeenStocks;
 use crate::store::unreadable::Unreadable;
 
 /// The share of a request's time that replicas have for a write: a request may wait for the group before its own as well.
@@ -74,6 +77,7 @@ struct Inner {
     secret: OnceCell<DeploymentSecret>,
     identity: Arc<Identity>,
     fullest: SeenShare,
+    stocks: SeenStocks,
     unreadable: Unreadable,
     primaries: Primaries,
 }
@@ -118,6 +122,7 @@ impl Store {
             secret: OnceCell::new(),
             identity,
             fullest: SeenShare::default(),
+            stocks: SeenStocks::default(),
             unreadable: Unreadable::default(),
             primaries: Primaries::default(),
         };

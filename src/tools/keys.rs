@@ -1,5 +1,7 @@
 //! `budget-authority keys`: random keys for the settings, and the keys of a tenant in Redis.
 
+use std::cmp::Reverse;
+
 use clap::{Args, ValueEnum};
 use redis::FromRedisValue;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,7 +12,7 @@ use crate::domain::admin_key::AdminKeys;
 use crate::domain::ids::TenantId;
 use crate::domain::seal::SealingKeys;
 use crate::evidence::SigningKey;
-use crate::store::{Keys, Store, StoreError, keys};
+use crate::store::{Keys, Stock, Store, StoreError, keys};
 
 /// Arguments of `keys generate`.
 #[derive(Debug, Clone, Args)]
@@ -84,9 +86,9 @@ pub fn locate(args: &LocateArgs) -> String {
 /// Settings of `budget-authority keys sizes`.
 #[derive(Debug, Clone, Args)]
 pub struct SizesArgs {
-    /// The tenant's id
+    /// The tenant's id, to see its keys; without it, what each tenant takes
     #[arg(long, value_parser = tenant_id)]
-    pub tenant: TenantId,
+    pub tenant: Option<TenantId>,
     /// One JSON object instead of a table
     #[arg(long)]
     pub json: bool,
@@ -175,6 +177,62 @@ impl Sizes {
         }
         let (partition, slot) = (&self.partition, self.slot);
         format!("partition     {partition}\ncluster slot  {slot}\n\n{table}")
+    }
+}
+
+/// What the data of all tenants takes, the most first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stocks {
+    /// All of them.
+    pub tenants: Vec<TenantStock>,
+}
+
+/// What the data of a tenant takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TenantStock {
+    /// The tenant.
+    pub tenant_id: String,
+    /// In all, as Redis and a sample of the records show it.
+    pub bytes: i64,
+    /// By kind.
+    pub kinds: Stock,
+}
+
+/// Measures the data of all tenants.
+pub async fn stocks(store: &Store) -> Result<Stocks, StoreError> {
+    let mut tenants = Vec::new();
+    for id in store.members_of(&store.keys().directory()).await? {
+        let Some(tenant) = TenantId::parse(&id) else {
+            continue;
+        };
+        let kinds = store.stock_of(&tenant).await?;
+        tenants.push(TenantStock {
+            tenant_id: id,
+            bytes: kinds.bytes(),
+            kinds,
+        });
+    }
+    tenants.sort_by_key(|of_tenant: &TenantStock| Reverse(of_tenant.bytes));
+    Ok(Stocks { tenants })
+}
+
+impl Stocks {
+    /// One JSON object and a line break, or a table for people: all kinds that a tenant has any data of.
+    pub fn text(&self, json: bool) -> String {
+        if json {
+            return serde_json::json!(self).to_string() + "\n";
+        }
+        let headings = [("TENANT", None), ("BYTES", Some(12)), ("KINDS", None)];
+        let mut table = Table::aligned(headings);
+        for of_tenant in &self.tenants {
+            let kinds = of_tenant.kinds.0.iter().filter(|(_, bytes)| **bytes > 0);
+            let kinds: Vec<_> = kinds
+                .map(|(kind, bytes)| format!("{kind} {bytes}"))
+                .collect();
+            let bytes = of_tenant.bytes.to_string();
+            table.row([of_tenant.tenant_id.clone(), bytes, kinds.join(", ")]);
+        }
+        table.to_string()
     }
 }
 

@@ -4,15 +4,16 @@ Revokes an API key for good; its next use is refused.
 
 The audit entry gets the name of the API key.
 
-KEYS[1]  write  api_key      hash    apikey:<key_id>
-KEYS[2]  write  tenant_key   hash    tenant:<tenant>
-KEYS[3]  write  event_log    stream  events:<tenant>:<day>
-KEYS[4]  write  outbox       stream  outbox
-KEYS[5]  write  days         zset    days
-KEYS[6]  write  audit_log    stream  audit:<tenant>:<day>
-KEYS[7]  write  chain        hash    chain:<tenant>
-KEYS[8]  write  unsealed     set     unsealed
-KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[1]   write  api_key      hash    apikey:<key_id>
+KEYS[2]   write  tenant_key   hash    tenant:<tenant>
+KEYS[3]   write  event_log    stream  events:<tenant>:<day>
+KEYS[4]   write  outbox       stream  outbox
+KEYS[5]   write  days         zset    days
+KEYS[6]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[7]   write  chain        hash    chain:<tenant>
+KEYS[8]   write  unsealed     set     unsealed
+KEYS[9]   write  short_lived  hash    short_lived:<tenant>
+KEYS[10]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]    day           yyyymmdd
 ARGV[2]    day_start_ms  int64
@@ -29,7 +30,8 @@ Replies, the first that applies:
 Writes:
   On revoked: the API key, the event, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, short_lived, idempotency
+  = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, key_id, reason = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
@@ -61,5 +63,5 @@ local audit = {unpack(ARGV, audit_from)}
 if name then audit[#audit + 1], audit[#audit + 2] = 'metadata.name', name end
 audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -2,15 +2,16 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Changes an API key that is still good; its next use is judged by what it is then.
 
-KEYS[1]  write  api_key      hash    apikey:<key_id>
-KEYS[2]  write  tenant_key   hash    tenant:<tenant>
-KEYS[3]  write  event_log    stream  events:<tenant>:<day>
-KEYS[4]  write  outbox       stream  outbox
-KEYS[5]  write  days         zset    days
-KEYS[6]  write  audit_log    stream  audit:<tenant>:<day>
-KEYS[7]  write  chain        hash    chain:<tenant>
-KEYS[8]  write  unsealed     set     unsealed
-KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[1]   write  api_key      hash    apikey:<key_id>
+KEYS[2]   write  tenant_key   hash    tenant:<tenant>
+KEYS[3]   write  event_log    stream  events:<tenant>:<day>
+KEYS[4]   write  outbox       stream  outbox
+KEYS[5]   write  days         zset    days
+KEYS[6]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[7]   write  chain        hash    chain:<tenant>
+KEYS[8]   write  unsealed     set     unsealed
+KEYS[9]   write  short_lived  hash    short_lived:<tenant>
+KEYS[10]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day           yyyymmdd
 ARGV[2]                day_start_ms  int64
@@ -27,7 +28,8 @@ Replies, the first that applies:
 Writes:
   On updated: the API key, the audit entry; the event where the key may do more, less or elsewhere. Otherwise nothing.
 ]]
-local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, short_lived, idempotency
+  = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, key_id = unpack(ARGV, 1, 6)
 local fields_from = 8
 local fields_to = 7 + ARGV[7]
@@ -81,5 +83,5 @@ end
 local reply = {'updated', unpack(redis.call('HGETALL', api_key))}
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

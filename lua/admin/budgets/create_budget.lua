@@ -13,7 +13,8 @@ KEYS[8]   write  days         zset    days
 KEYS[9]   write  audit_log    stream  audit:<tenant>:<day>
 KEYS[10]  write  chain        hash    chain:<tenant>
 KEYS[11]  write  unsealed     set     unsealed
-KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[12]  write  short_lived  hash    short_lived:<tenant>
+KEYS[13]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -27,22 +28,23 @@ ARGV[9]                member           text            The entry in the index `
 ARGV[10]               ledger_id        text
 ARGV[11]               allocated        int64
 ARGV[12]               overdraft_limit  int64
-ARGV[13]               fields           n, then n more  Names and values that only the record keeps.
+ARGV[13]               limit            int64           Budgets that the tenant may have.
+ARGV[14]               fields           n, then n more  Names and values that only the record keeps.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_budget |
-  created record
+  too_many count limit present | created record
 Writes:
   On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, budget, budgets, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency
-  = unpack(KEYS)
+local api_key, tenant_key, budget, budgets, counts, event_log, outbox, days, audit_log, chain, unsealed, short_lived,
+  idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, member, ledger_id, allocated,
-  overdraft_limit = unpack(ARGV, 1, 12)
-local fields_from = 14
-local fields_to = 13 + ARGV[13]
+  overdraft_limit, limit = unpack(ARGV, 1, 13)
+local fields_from = 15
+local fields_to = 14 + ARGV[14]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, admin/counts
@@ -59,9 +61,10 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'owner_not_found'} end
 if redis.call('EXISTS', budget) == 1 then return {'duplicate_budget'} end
+local present = redis.call('ZCARD', budgets)
+if present >= tonumber(limit) then return {'too_many', 'budgets', limit, present + 1} end
 counts_check(counts)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
-redis.call('ZCARD', budgets)
 
 -- Effects: none can fail. The figures that reserve and commit read come first in the record.
 counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
@@ -77,5 +80,5 @@ event_append(events, 'budget.created', scope, {'data.ledger_id', ledger_id, 'dat
 events_point(events)
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -14,7 +14,8 @@ KEYS[6]   write  days         zset    days
 KEYS[7]   write  audit_log    stream  audit:<tenant>:<day>
 KEYS[8]   write  chain        hash    chain:<tenant>
 KEYS[9]   write  unsealed     set     unsealed
-KEYS[10]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[10]  write  short_lived  hash    short_lived:<tenant>
+KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
@@ -33,7 +34,8 @@ Replies, the first that applies:
 Writes:
   On changed: the counts, the ledger, the event, the audit entry. Otherwise nothing.
 ]]
-local tenant_key, budget_key, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local tenant_key, budget_key, counts, event_log, outbox, days, audit_log, chain, unsealed, short_lived, idempotency
+  = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, scope, unit, wanted, reason = unpack(ARGV, 1, 9)
 local audit_from = 10
 -- End of the signature.
@@ -66,5 +68,5 @@ events_point(events)
 audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'changed', unpack(redis.call('HGETALL', budget_key))}
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

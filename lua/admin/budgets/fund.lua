@@ -13,7 +13,8 @@ KEYS[8]   write  days                   zset    days
 KEYS[9]   write  audit_log              stream  audit:<tenant>:<day>
 KEYS[10]  write  chain                  hash    chain:<tenant>
 KEYS[11]  write  unsealed               set     unsealed
-KEYS[12]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+KEYS[12]  write  short_lived            hash    short_lived:<tenant>
+KEYS[13]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
@@ -40,7 +41,7 @@ Writes:
   entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, budget_key, over_limit_or_in_debt, idempotency_due, event_log, outbox, days, audit_log,
-  chain, unsealed, idempotency = unpack(KEYS)
+  chain, unsealed, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, operation, amount, spent, reason,
   foreign = unpack(ARGV, 1, 13)
 local audit_from = 14
@@ -96,5 +97,5 @@ funding_events(events, budget, operation, unit, scope, thresholds_parse(settings
 events_point(events)
 audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply, idempotency_due, now)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived, idempotency_due)
 return reply

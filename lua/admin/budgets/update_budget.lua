@@ -13,7 +13,8 @@ KEYS[6]   write  days                   zset    days
 KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
 KEYS[8]   write  chain                  hash    chain:<tenant>
 KEYS[9]   write  unsealed               set     unsealed
-KEYS[10]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+KEYS[10]  write  short_lived            hash    short_lived:<tenant>
+KEYS[11]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day              yyyymmdd
 ARGV[2]                 day_start_ms     int64
@@ -34,8 +35,8 @@ Writes:
   On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry.
   Otherwise nothing.
 ]]
-local tenant_key, budget_key, over_limit_or_in_debt, event_log, outbox, days, audit_log, chain, unsealed, idempotency
-  = unpack(KEYS)
+local tenant_key, budget_key, over_limit_or_in_debt, event_log, outbox, days, audit_log, chain, unsealed, short_lived,
+  idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit = unpack(ARGV, 1, 8)
 local changes_from = 10
 local changes_to = 9 + ARGV[9]
@@ -85,5 +86,5 @@ events_point(events)
 audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'updated', unpack(redis.call('HGETALL', budget_key))}
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -14,7 +14,8 @@ KEYS[9]   write  days            zset    days
 KEYS[10]  write  audit_log       stream  audit:<tenant>:<day>
 KEYS[11]  write  chain           hash    chain:<tenant>
 KEYS[12]  write  unsealed        set     unsealed
-KEYS[13]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
+KEYS[13]  write  short_lived     hash    short_lived:<tenant>
+KEYS[14]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
@@ -38,7 +39,7 @@ Writes:
   On created: the policy, the tenant's list, names, changes and version, the event, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, policy, policies, policy_names, policy_changes, event_log, outbox, days, audit_log, chain,
-  unsealed, idempotency = unpack(KEYS)
+  unsealed, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, name, scope_pattern, version, limit
   = unpack(ARGV, 1, 11)
 local fields_from = 13
@@ -78,5 +79,5 @@ event_append(events, 'policy.created', scope_pattern, {'data.policy_id', policy_
 events_point(events)
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -15,7 +15,8 @@ KEYS[8]   write  days            zset    days
 KEYS[9]   write  audit_log       stream  audit:<tenant>:<day>
 KEYS[10]  write  chain           hash    chain:<tenant>
 KEYS[11]  write  unsealed        set     unsealed
-KEYS[12]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
+KEYS[12]  write  short_lived     hash    short_lived:<tenant>
+KEYS[13]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day           yyyymmdd
 ARGV[2]                 day_start_ms  int64
@@ -39,7 +40,7 @@ Writes:
   event. Otherwise nothing.
 ]]
 local api_key, tenant_key, policy, policy_names, policy_changes, event_log, outbox, days, audit_log, chain, unsealed,
-  idempotency = unpack(KEYS)
+  short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, sent_name, version = unpack(ARGV, 1, 9)
 local changes_from = 11
 local changes_to = 10 + ARGV[10]
@@ -87,5 +88,5 @@ end
 local reply = {'updated', unpack(redis.call('HGETALL', policy))}
 audit_append(now, {'metadata.scope_pattern', scope_pattern, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

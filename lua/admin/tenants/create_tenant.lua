@@ -15,7 +15,8 @@ KEYS[8]   write  days         zset    days
 KEYS[9]   write  audit_log    stream  audit:<tenant>:<day>
 KEYS[10]  write  chain        hash    chain:<tenant>
 KEYS[11]  write  unsealed     set     unsealed
-KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[12]  write  short_lived  hash    short_lived:<tenant>
+KEYS[13]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
@@ -34,7 +35,7 @@ Writes:
   the digest.
 ]]
 local thresholds, tenant_key, tenants, tenant_ids, counts, event_log, outbox, days, audit_log, chain, unsealed,
-  idempotency = unpack(KEYS)
+  short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, name, tenant_digest = unpack(ARGV, 1, 7)
 local fields_from = 9
 local fields_to = 8 + ARGV[8]
@@ -79,5 +80,5 @@ if #stored == 0 then
 end
 audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

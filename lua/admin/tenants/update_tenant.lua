@@ -15,7 +15,8 @@ KEYS[7]   write  days         zset    days
 KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
 KEYS[9]   write  chain        hash    chain:<tenant>
 KEYS[10]  write  unsealed     set     unsealed
-KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[11]  write  short_lived  hash    short_lived:<tenant>
+KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day                    yyyymmdd
 ARGV[2]                 day_start_ms           int64
@@ -38,8 +39,8 @@ Writes:
   On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last
   two, unless there is one: then the audit entry.
 ]]
-local tenant_key, closing, closings, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency
-  = unpack(KEYS)
+local tenant_key, closing, closings, counts, event_log, outbox, days, audit_log, chain, unsealed, short_lived,
+  idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, tenant, wanted, correlation_id, parent_correlation_id, request_part_ms
   = unpack(ARGV, 1, 9)
 local changes_from = 11
@@ -103,5 +104,5 @@ end
 events_point(events)
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {wanted == 'CLOSED' and 'closing' or 'updated', unpack(redis.call('HGETALL', tenant_key))}
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -19,7 +19,8 @@ KEYS[11]  write  days           zset    days
 KEYS[12]  write  audit_log      stream  audit:<owner>:<day>
 KEYS[13]  write  chain          hash    chain:<owner>
 KEYS[14]  write  unsealed       set     unsealed
-KEYS[15]  write  idempotency    hash    idem:<owner>:<digest>  (if digest)
+KEYS[15]  write  short_lived    hash    short_lived:<owner>
+KEYS[16]  write  idempotency    hash    idem:<owner>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -45,7 +46,7 @@ Writes:
   nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, counts, event_log, outbox, days,
-  audit_log, chain, unsealed, idempotency = unpack(KEYS)
+  audit_log, chain, unsealed, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, owner, subscription_id, mode, scope_filter, watched,
   webhooks_max, thresholds_max = unpack(ARGV, 1, 12)
 local fields_from = 14
@@ -94,5 +95,5 @@ event_append(events, 'webhook.created', nil, {'data.subscription_id', subscripti
 webhook_activated(webhook, events_point(events), now)
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -20,7 +20,8 @@ KEYS[13]  write  unsealed       set     unsealed
 KEYS[14]  write  counts         hash    counts
 KEYS[15]  write  failing        zset    failing
 KEYS[16]  write  lanes          zset    lanes
-KEYS[17]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[17]  write  short_lived    hash    short_lived:<owner>
+KEYS[18]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]    day              yyyymmdd
 ARGV[2]    day_start_ms     int64
@@ -38,7 +39,7 @@ Writes:
   On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
-  chain, unsealed, counts, failing, lanes, idempotency = unpack(KEYS)
+  chain, unsealed, counts, failing, lanes, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
@@ -92,5 +93,5 @@ local audit = {unpack(ARGV, audit_from)}
 audit[#audit + 1], audit[#audit + 2] = 'metadata.url', stored[3] or ''
 audit_append(now, audit)
 day_register(days, tenant_key, settings, owner, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

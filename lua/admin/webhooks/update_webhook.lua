@@ -20,7 +20,8 @@ KEYS[13]  write  unsealed       set     unsealed
 KEYS[14]  write  counts         hash    counts
 KEYS[15]  write  failing        zset    failing
 KEYS[16]  write  lanes          zset    lanes
-KEYS[17]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[17]  write  short_lived    hash    short_lived:<owner>
+KEYS[18]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -49,7 +50,7 @@ Writes:
   audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
-  chain, unsealed, counts, failing, lanes, idempotency = unpack(KEYS)
+  chain, unsealed, counts, failing, lanes, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, watched, thresholds_max,
   payload_hash, context, event_type, changed_fields, dropped = unpack(ARGV, 1, 15)
 local fields_from = 17
@@ -120,5 +121,5 @@ if event_type ~= '' then
 end
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, now, short_lived)
 return reply

@@ -2,6 +2,7 @@
 idempotency: keeps the outcome of an admin request for a day, under the digest of its idempotency key. It keeps the
 reply itself, so that a replay has the same words. Only a success is kept.
 ]]
+-- @include log/short_lived
 
 local IDEMPOTENCY_MS = 86400000
 
@@ -16,9 +17,9 @@ local function idempotency_reply(key, payload_hash)
   return reply
 end
 
--- Keeps a reply. Where a retry would move money again, due is the index of what retention deletes: a TTL would end with a
--- jump of the clock.
-local function idempotency_keep(key, payload_hash, reply, due, now)
+-- Keeps a reply. short_lived: where its bytes are counted. Where a retry would move money again, due is the index of what
+-- retention deletes: a TTL would end with a jump of the clock.
+local function idempotency_keep(key, payload_hash, reply, now, short_lived, due)
   if not key then return end
   local fields = {'payload_hash', payload_hash, 'count', #reply}
   for i, word in ipairs(reply) do fields[#fields + 1], fields[#fields + 2] = i, word end
@@ -28,4 +29,5 @@ local function idempotency_keep(key, payload_hash, reply, due, now)
   else
     redis.call('PEXPIRE', key, IDEMPOTENCY_MS)
   end
+  short_lived_count(short_lived, key, now)
 end

@@ -15,6 +15,8 @@ A place is `<entry>`, or in the middle of one `<entry> <number of the event> <su
 -- Of a subscription and of an owner; how long the index of a day and an idle window stay.
 local OPEN_MAX, OWNER_OPEN_MAX, INDEX_MS, WINDOW_MS = 1000, 50000, 16 * 86400000, 40 * 86400000
 local HOUR_MS = 3600000
+-- How many days of an owner are counted.
+local QUEUED_DAYS = 15
 -- Deliveries of a lane after which it is looked at again.
 local LOOK_EACH = 50
 
@@ -175,8 +177,22 @@ local function window_write(queue, window, behind, open)
   end
 end
 
--- Writes deliveries and windows. behind: the partition's subscriptions that are; open: how many of each owner are open.
-local function queue_write(queue, lanes, behind, open)
+-- Counts deliveries of an owner that are queued on this day, so that it is known what the data of a tenant takes. They are
+-- queued all the same where they cannot be counted.
+local function queued_count(queue, queued, owner, count)
+  if redis.pcall('HINCRBY', queued, owner .. ' ' .. queue.day, count) ~= count then return end
+  local days = {}
+  for _, field in ipairs(redis.call('HKEYS', queued)) do
+    local of, day = field:match('^(%S+) (%d+)$')
+    if of == owner then days[#days + 1] = day end
+  end
+  table.sort(days)
+  for i = 1, #days - QUEUED_DAYS do redis.call('HDEL', queued, owner .. ' ' .. days[i]) end
+end
+
+-- Writes deliveries and windows. behind: the partition's subscriptions that are; open, queued: how many of each owner are open,
+-- and were queued on a day.
+local function queue_write(queue, lanes, behind, open, queued)
   for _, delivery in ipairs(queue.deliveries) do
     redis.call('HSET', queue.prefixes.delivery .. delivery.id, unpack(delivery.fields))
   end
@@ -189,5 +205,11 @@ local function queue_write(queue, lanes, behind, open)
     local grows = math.floor(before / LOOK_EACH) < math.floor(length / LOOK_EACH)
     if before < queue.lane_concurrency or grows then redis.call('ZADD', lanes, 'NX', queue.now, lane) end
   end
-  for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
+  local counts = {}
+  for _, window in pairs(queue.windows) do
+    window_write(queue, window, behind, open)
+    local owner = window.owner.name
+    if window.rows then counts[owner] = (counts[owner] or 0) + #window.rows / 2 end
+  end
+  for owner, count in pairs(counts) do queued_count(queue, queued, owner, count) end
 end

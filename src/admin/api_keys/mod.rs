@@ -74,7 +74,7 @@ impl Admin {
     /// stored sealed for that.
     ///
     /// # Errors
-    /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
+    /// Refusals: tenant closed, unknown or suspended; an expiry in the past; as many as the tenant may have.
     pub async fn create_api_key(
         &self,
         new: &ApiKeyCreateRequest,
@@ -127,6 +127,7 @@ impl Admin {
                 permissions: &granted,
                 sealed: &sealed,
                 registered_ms: self.store.register_api_key(&target.key_id).await?,
+                limit: self.limits.api_keys,
                 fields: Counted(&fields),
             };
             let creation = Creation::new(true, &target);

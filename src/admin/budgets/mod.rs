@@ -127,7 +127,7 @@ impl Admin {
     /// Opens a ledger.
     ///
     /// # Errors
-    /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing or must not be there; a scope of another tenant; tenant closed, unknown or suspended; a ledger that exists.
+    /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing or must not be there; a scope of another tenant; tenant closed, unknown or suspended; a ledger that exists; as many as the tenant may have.
     pub async fn create_budget(
         &self,
         caller: &Caller,
@@ -155,6 +155,7 @@ impl Admin {
             ledger_id: &ledger_id,
             allocated,
             overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
+            limit: self.limits.budgets,
             fields: Counted(&set_fields(new.fields())),
         };
         let creation = Creation::new(caller.is_admin(), &target);

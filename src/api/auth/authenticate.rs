@@ -22,9 +22,9 @@ use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::response::caller_checked;
 use crate::api::state::AppState;
 use crate::api::trace::{Correlation, EffectiveTenant};
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::refusal::BadCredential;
+use crate::domain::refusal::{BadCredential, Refusal};
 
 /// How long a request beyond its tenant's rate waits before it is refused.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
@@ -78,7 +78,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
-        Ok(caller) if let Err(error) = admitted(&guard, caller) => {
+        Ok(caller) if let Err(error) = admitted(&guard, caller, &parts.method) => {
             // Each refusal costs Redis a check of the key. Without the delay, a client could cause as many as it can send.
             sleep(LIMITED_AFTER).await;
             checked(&guard, caller, refused(error)).await
@@ -149,14 +149,18 @@ fn refused(error: ApiError) -> Response {
     response
 }
 
-/// Whether the tenant may make one more request at present. Its key has not been checked yet.
-fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
-    match caller {
-        Caller::Admin(_) => Ok(()),
-        Caller::Tenant(caller) => {
-            let rates = &guard.state.request_rates;
-            rates.check(guard.plane, &caller.tenant)
-        }
+/// Whether the tenant may make one more request at present. Its key has not been checked yet. The runtime plane checks on its own how
+/// much the tenant stores, since there a repeated request gets its response all the same.
+fn admitted(guard: &Guard, caller: &Caller, method: &Method) -> Result<(), ApiError> {
+    let Caller::Tenant(RuntimeCaller { tenant, .. }) = caller else {
+        return Ok(());
+    };
+    guard.state.request_rates.check(guard.plane, tenant)?;
+    let stores = guard.plane == Plane::Admin && ![Method::GET, Method::DELETE].contains(method);
+    let too_large = || guard.state.store.stock_too_large(tenant);
+    match stores.then(too_large).flatten() {
+        Some(too_large) => Err(Refusal::from(too_large).into()),
+        None => Ok(()),
     }
 }
 

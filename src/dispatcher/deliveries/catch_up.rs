@@ -102,7 +102,10 @@ impl Backfill {
         oldest_ms: Option<i64>,
         pass: &mut BackfillPass,
     ) -> Result<i64, StoreError> {
-        let is_full = self.store.memory_step(partition) == MemoryStep::Refuse;
+        let is_full = match TenantId::parse(&window.owner) {
+            Some(tenant) => self.store.refuses_new(&tenant, partition).is_some(),
+            None => self.store.memory_step(partition) == MemoryStep::Refuse,
+        };
         let has_room = window.is_half_free && window.room > 0 && !is_full;
         let has_old = oldest_ms.is_some_and(|ms| window.has_before(ms));
         if !has_room && !has_old && !window.owner.is_empty() {

@@ -21,7 +21,7 @@ use super::subscriptions::{OutboxLocation, Subscribers, SubscriptionCache};
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::outboxes::{OutboxCursor, Outboxes};
 use crate::dispatcher::workers::{Next, lease_worker};
-use crate::domain::ids::Partition;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
 use crate::metrics::metrics;
 use crate::store::dispatcher::fan_out::{FanOutPart, FanOutReply};
@@ -251,7 +251,14 @@ impl FanOut {
             .zip(&subscribers)
             .collect();
         let outbox = OutboxLocation::of(&self.store, cursor.home(), cursor.partition).await?;
-        let plan = cursor.plan(entries, &subscribers, outbox);
+        let takes_too_much = |owner: &&str| {
+            let subscribes = !subscribers[owner].active.is_empty();
+            let tenant = TenantId::parse(owner).filter(|_| subscribes);
+            tenant.is_some_and(|tenant| self.store.stock_too_large(&tenant).is_some())
+        };
+        let owners = owners.iter().map(String::as_str);
+        let full = owners.filter(takes_too_much).collect();
+        let plan = cursor.plan(entries, &subscribers, &full, outbox);
         self.metrics.skipped.inc_by(plan.skipped);
         Ok(plan)
     }

@@ -1,7 +1,7 @@
 //! Plans one pass of the fan-out over an outbox: which deliveries are queued, and by which calls of the script.
 //!
 //! A tenant that takes more than its share of a pass does not hold up the others: from there on, the subscriptions that its events
-//! are for fall behind in this outbox, and catch up later.
+//! are for fall behind in this outbox, and catch up later. So do those of an owner whose data takes too much memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -105,11 +105,12 @@ impl AudienceCursor {
         (!is_behind).then(|| OutboxPosition::before(*first))
     }
 
-    /// Plans what is queued of these entries. `subscribers`: of each owner.
+    /// Plans what is queued of these entries. `subscribers`: of each owner. `full`: owners for whom nothing is queued now.
     pub fn plan(
         &self,
         entries: &[OutboxEntry],
         subscribers: &HashMap<&str, &Subscribers>,
+        full: &BTreeSet<&str>,
         outbox: OutboxLocation,
     ) -> Plan {
         let mut plan = Plan {
@@ -155,7 +156,7 @@ impl AudienceCursor {
                     if plan.cost >= PASS_COST {
                         return plan.finish(true);
                     }
-                    let falls_behind = *queued >= TENANT_SHARE;
+                    let falls_behind = *queued >= TENANT_SHARE || full.contains(owner);
                     *queued += usize::from(!falls_behind);
                     let mut delivery = event.delivery_to(subscriber);
                     if falls_behind {

@@ -1,10 +1,14 @@
-//! How many records of a kind an owner may have, and the refusal of more.
+//! How many records of a kind an owner may have, how much memory a tenant's data may take, and the refusals of more.
 
 use crate::domain::words::words;
 
 words! {
     /// Unit.
     CountLimit: "snake_case" {
+        /// Budgets of a tenant.
+        Budgets,
+        /// API keys of a tenant.
+        ApiKeys,
         /// Policies of a tenant.
         Policies,
         /// Subscriptions of a tenant or of the operator.
@@ -20,6 +24,8 @@ impl CountLimit {
     /// The setting that sets the limit, or the name of a constant one.
     pub fn label(self) -> &'static str {
         match self {
+            Self::Budgets => "BUDGET_BUDGETS_PER_TENANT",
+            Self::ApiKeys => "api_keys_per_tenant",
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
             Self::Thresholds => "thresholds_per_owner",
@@ -29,6 +35,8 @@ impl CountLimit {
 
     fn counted(self) -> &'static str {
         match self {
+            Self::Budgets => "budgets of the tenant",
+            Self::ApiKeys => "API keys of the tenant",
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",
             Self::Thresholds => "different thresholds that the owner's active webhooks watch",
@@ -40,7 +48,8 @@ impl CountLimit {
 
     fn way_out(self) -> &'static str {
         match self {
-            Self::Policies => "change one that exists",
+            Self::Budgets | Self::Policies => "change one that exists",
+            Self::ApiKeys => "change one that is active; revoked and expired ones count as well",
             Self::Webhooks => "delete one that is not needed",
             Self::Thresholds => "use thresholds that are watched already, or pause a webhook",
             Self::BurnWindows => "use a window that is watched already, or pause a webhook",
@@ -52,6 +61,10 @@ impl CountLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountLimits {
     /// Of a tenant.
+    pub budgets: u32,
+    /// Of a tenant, revoked and expired ones included.
+    pub api_keys: u32,
+    /// Of a tenant.
     pub policies: u32,
     /// Of a tenant or of the operator.
     pub webhooks: u32,
@@ -62,6 +75,9 @@ pub struct CountLimits {
 impl CountLimits {
     /// The limits unless settings say otherwise. Each request that moves money compares the balance with all the thresholds.
     pub const DEFAULT: Self = Self {
+        budgets: 100_000,
+        // Their records are never deleted.
+        api_keys: 10_000,
         policies: 1_000,
         webhooks: 500,
         thresholds: 64,
@@ -77,5 +93,19 @@ pub struct TooMany {
     /// How many the owner may have.
     pub limit: i64,
     /// How many there would be.
+    pub present: i64,
+}
+
+/// While Redis is short of memory, the tenant's data takes more of it than its share.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Redis is short of memory, and the data of this tenant takes {present} bytes, with a limit of {limit} \
+     (BUDGET_TENANT_MEMORY_SHARE); store fewer or smaller records, or ask the operator for a shorter retention, a larger share or more \
+     memory"
+)]
+pub struct StockTooLarge {
+    /// The share in bytes.
+    pub limit: i64,
+    /// Bytes that the data takes, as last measured.
     pub present: i64,
 }

@@ -13,7 +13,7 @@ pub use admin::{
     WebhookRefusal,
 };
 pub use evaluated::{EvaluatedCode, EvaluatedRefusal, MESSAGE_CHARS_MAX};
-pub use limit::{CountLimit, CountLimits, TooMany};
+pub use limit::{CountLimit, CountLimits, StockTooLarge, TooMany};
 pub use reservation::{Denial, ReservationRefusal};
 
 use crate::domain::ids::TenantId;
@@ -50,6 +50,8 @@ families! {
     Event(EventRefusal),
     /// Of one more record of a kind.
     TooMany(TooMany),
+    /// Of anything new while memory is short.
+    Stock(StockTooLarge),
     /// Of lists.
     List(TooManyToSort),
     /// Of one more list that is sorted.

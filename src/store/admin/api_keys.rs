@@ -43,12 +43,14 @@ signature! {
         sealed: &'a str,
         /// When the directory learned of the key.
         registered_ms: i64,
+        /// API keys that the tenant may have, revoked and expired ones included.
+        limit: u32,
         fields: Counted<&'a [Pair]>,
     }
     replies {
         clock, idempotency_mismatch,
         replayed: Replayed { created: String, created_at: Moment, expires_at: Moment, sealed: String },
-        tenant_unreadable, tenant_closed, owner_not_found, tenant_suspended, expires_in_the_past,
+        tenant_unreadable, tenant_closed, owner_not_found, tenant_suspended, expires_in_the_past, too_many,
         taken: Taken,
         created: Created { created_at: Moment, expires_at: Moment, sealed: String },
     }
@@ -110,7 +112,7 @@ impl Store {
     /// Records a key that is in the directory.
     ///
     /// # Errors
-    /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
+    /// Refusals: tenant closed, unknown or suspended; an expiry in the past; as many as the tenant may have.
     pub(crate) async fn create_api_key(
         &self,
         target: &impl Target,

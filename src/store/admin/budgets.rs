@@ -29,12 +29,14 @@ signature! {
         ledger_id: &'a str,
         allocated: i64,
         overdraft_limit: i64,
+        /// Budgets that the tenant may have.
+        limit: u32,
         /// Names and values that only the record keeps.
         fields: Counted<&'a [Pair]>,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, owner_not_found, duplicate_budget, created: Created { record: FlatRecord },
+        tenant_suspended, owner_not_found, duplicate_budget, too_many, created: Created { record: FlatRecord },
     }
     writes "On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing."
 }

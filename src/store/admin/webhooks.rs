@@ -85,7 +85,7 @@ signature! {
     keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day),
-            outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(), lanes(),
+            outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(), lanes(), short_lived(owner),
             idempotency(idempotency_scope, digest) when digest;
     }
     args {
@@ -133,7 +133,7 @@ signature! {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
-            failing(), lanes(), idempotency(idempotency_scope, digest) when digest;
+            failing(), lanes(), short_lived(owner), idempotency(idempotency_scope, digest) when digest;
     }
     args {
         day,

@@ -27,7 +27,7 @@ signature! {
     CATCH_UP: CatchUp -> CatchUpReply = "dispatcher/catch_up", flags "allow-oom";
     names { partition: Partition }
     keys of partition {
-        write fanned(), lanes(), open: open_deliveries(), behind_index: behind();
+        write fanned(), lanes(), open: open_deliveries(), behind_index: behind(), queued_deliveries();
         read webhooks_mark(owner), tenant(owner);
     }
     builds { write delivery(), lane(), window(), deliveries() }
@@ -169,7 +169,7 @@ signature! {
     FEED_REPLAY: FeedReplay -> FeedReplayReply = "dispatcher/feed_replay", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
-        write lanes(), open: open_deliveries(), behind_index: behind(), replays(), replay(replay_id), replay_events(replay_id);
+        write lanes(), open: open_deliveries(), behind_index: behind(), queued_deliveries(), replays(), replay(replay_id), replay_events(replay_id);
     }
     builds { read webhook(), tenant(); write replay_lock(), delivery(), lane(), window(), deliveries() }
     args {

@@ -41,7 +41,7 @@ signature! {
     /// whose record cannot be read, and one without a lane, whose tenant has had its share of the pass. queued: how many were queued.
     FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
     names { partition: Partition }
-    keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(); }
+    keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(), queued_deliveries(); }
     each { read marks: webhooks_mark }
     builds { read tenant(); write delivery(), lane(), window(), deliveries() }
     args {

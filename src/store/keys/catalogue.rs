@@ -105,6 +105,9 @@ keys! { partition {
     /// Fields: `status`, `create_hash`, `tenant`, `unit`, `estimate`, `scope_path`, `created_at_ms`, `decision`, then
     /// `reason_code`, or `budgeted` and *`caps`*; for evidence *`inputs`* and *`request`*.
     decision: hash = ("decision:" decision_id), "TTL of 24 hours";
+    /// Bytes of a tenant's keys with a TTL of 24 hours, which no index lists, by the hour since 1970 in which they were written:
+    /// decisions, dry runs, stored responses of admin requests.
+    short_lived: hash = ("short_lived:" tenant), "TTL of 25 hours; a field after as long";
     /// A tenant's active reservations by due time: expiry and grace period.
     due: zset = ("due:" tenant), "an entry when the reservation ends";
     /// Of those, the ones whose grace period is not the usual 5 seconds, by expiry.
@@ -255,6 +258,8 @@ keys! { partition {
     behind: zset = ("behind"), "an entry when it has caught up";
     /// How many deliveries of each owner are open.
     open_deliveries: hash = ("open"), "a field with the owner's last open delivery";
+    /// How many deliveries of an owner were queued on a day: `<owner> <yyyymmdd>`.
+    queued_deliveries: hash = ("queued"), "the oldest fields of an owner beyond 15";
     /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`
     /// a field for each partition, for the operator's.
     fanned: hash = ("fanned"), "never";

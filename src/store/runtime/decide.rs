@@ -14,7 +14,7 @@ signature! {
     keys of partition of caller {
         read api_key(key_id), due(tenant);
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), unsigned(), days(), denials(tenant),
-            denial_minutes: denials_due(),
+            denial_minutes: denials_due(), short_lived(tenant),
             outcome: decision(decision_id) when decision_id, outcome: reservation(reservation_id) when reservation_id,
             rates(tenant) when stored_bytes;
     }
@@ -55,6 +55,6 @@ signature! {
         deny: Deny { now_ms: i64, reason: Denial },
         allow: Allow { now_ms: i64, depths: String, snapshots: Vec<String> },
     }
-    writes "On deny and allow: the outcome; on deny the event; the count of bytes, and the entry of evidence. On attested: \
+    writes "On deny and allow: the outcome and the count of its bytes; on deny the event; the count of bytes, and the entry of evidence. On attested: \
 the entry and its count. Otherwise nothing."
 }

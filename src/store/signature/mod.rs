@@ -88,8 +88,8 @@
 //!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
 //!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `change of tenant { … }` in place of `keys of`: what each change by an operator has, besides the keys between the braces. A
-//!   field `change`, a `Change` of the admin plane; the keys `event_log`, `outbox`, `days`, `audit_log`, `chain` and
-//!   `unsealed` of the owner, and `idempotency` where the request has a key; the arguments `payload_hash` and `context` behind
+//!   field `change`, a `Change` of the admin plane; the keys `event_log`, `outbox`, `days`, `audit_log`, `chain`, `unsealed` and
+//!   `short_lived` of the owner, and `idempotency` where the request has a key; the arguments `payload_hash` and `context` behind
 //!   `day`, and `audit` at the end.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`. `key(parts)` passes
 //!   the beginning of their names, as the argument `<key>_prefix`; such arguments come first.
@@ -249,7 +249,7 @@ macro_rules! signature {
             keys of partition of $owner {
                 $($keys)*
                 write event_log: events($owner, day), outbox(), days(), audit_log: audit($owner, day), chain($owner), unsealed(),
-                    idempotency($owner, digest) when digest;
+                    short_lived($owner), idempotency($owner, digest) when digest;
             }
             args { day, payload_hash of change, context of change, $($args)* audit of change }
             $($rest)*
@@ -372,6 +372,7 @@ mod tests {
             permissions: "",
             sealed: SECRET,
             registered_ms: 0,
+            limit: 0,
             fields: Counted(&[("signing_secret", SECRET.to_owned())]),
         };
         let meta = Meta {

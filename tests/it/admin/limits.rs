@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::umbra_on;
+use crate::admin::http::{BUDGETS, KEYS, umbra_on};
 use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::bulk_calls::{WEBHOOKS, words};
@@ -45,6 +45,44 @@ async fn a_tenant_at_its_limit_of_policies_can_still_update_them() {
     let text = app.telemetry.render().expect("metrics");
     let line = "budget_limit_refusals_total{limit=\"BUDGET_POLICIES_PER_TENANT\"} 1\n";
     assert!(text.contains(line), "{text}");
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_budgets_than_its_limit() {
+    let app = app(&["--budgets-per-tenant", "2"]).await;
+    let budget = |scope: &str| {
+        let allocated = json!({"unit": "TOKENS", "amount": 10});
+        json!({"tenant_id": "umbra", "scope": scope, "unit": "TOKENS", "allocated": allocated})
+    };
+    let create = async |scope: &str| app.post_as_admin(BUDGETS, budget(scope)).await;
+    // The fixture has made one.
+    create("tenant:umbra/app:a").await.expect(201);
+    let refused = create("tenant:umbra/app:b").await;
+    assert_too_many(&refused, "BUDGET_BUDGETS_PER_TENANT", 2, 3);
+    let again = create("tenant:umbra/app:a").await;
+    again.refused(409, "DUPLICATE_RESOURCE");
+    let path = format!("{BUDGETS}?scope=tenant:umbra/app:a&unit=TOKENS");
+    let metadata = json!({"metadata": {"a": 1}});
+    app.patch_as_admin(&path, metadata).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_api_keys_than_the_limit() {
+    let app = app(&["--api-keys", "2"]).await;
+    let create = async |name: &str| {
+        let body = json!({"tenant_id": "umbra", "name": name});
+        app.post_as_admin(KEYS, body).await
+    };
+    let mut made = 0;
+    let refused = loop {
+        let response = create(&format!("key{made}")).await;
+        if response.status != 201 {
+            break response;
+        }
+        made += 1;
+        assert!(made <= 2);
+    };
+    assert_too_many(&refused, "api_keys_per_tenant", 2, 3);
 }
 
 #[tokio::test]

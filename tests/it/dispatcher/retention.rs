@@ -20,7 +20,7 @@ pub fn retention(store: &Store) -> Retention {
     retention_after(store, DAY * 30)
 }
 
-fn retention_after(store: &Store, records: Duration) -> Retention {
+pub(crate) fn retention_after(store: &Store, records: Duration) -> Retention {
     let registry = prometheus::Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
     let metrics = RetentionMetrics::register(&registry).expect("a fresh registry");

@@ -171,8 +171,10 @@ async fn e18_while_it_is_off_evidence_costs_no_command_no_byte_and_no_key() {
         &[("hmget", 5), ("hset", 3), ("time", 1), ("zrem", 1)],
         &[
             ("hget", 1),
+            ("hincrby", 1),
             ("hmget", 4),
             ("hset", 1),
+            ("memory|usage", 1),
             ("pexpire", 1),
             ("time", 1),
         ],

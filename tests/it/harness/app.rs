@@ -44,6 +44,8 @@ struct LimitArgs {
     #[arg(long)]
     thresholds: Option<u32>,
     #[arg(long)]
+    api_keys: Option<u32>,
+    #[arg(long)]
     request_burst: Option<u32>,
     #[arg(long)]
     admin_key_failures: Option<u32>,
@@ -58,6 +60,7 @@ impl LimitArgs {
             caps_bytes: self.caps_bytes.unwrap_or(default.caps_bytes),
             body_timeout: body_timeout.unwrap_or(default.body_timeout),
             thresholds: self.thresholds.unwrap_or(default.thresholds),
+            api_keys: self.api_keys.unwrap_or(default.api_keys),
             request_burst: self.request_burst.unwrap_or(default.request_burst),
             // All tests share one address, and many send wrong keys.
             admin_key_failures: self.admin_key_failures.unwrap_or(u32::MAX),

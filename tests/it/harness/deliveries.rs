@@ -137,8 +137,8 @@ fn local() -> Egress {
 async fn look_at_memory(store: Store, shutdown: Shutdown) {
     while !shutdown.has_begun() {
         store.look_at_memory(Duration::from_millis(500)).await;
-        // The pace of the process.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The pace of the process while memory is short.
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
