@@ -143,7 +143,7 @@ pub fn start(
     let (source, detected) = (words.runtime_source, DetectorMetrics::register(registry)?);
     let events = DueEvents::new(store(), clock.clone(), source, detected.clone(), registry)?;
     workers.start(events, &leases);
-    let (source, limit) = (words.delivery_agent, LatencyLimit::default());
+    let (source, limit) = (words.dispatcher_source, LatencyLimit::default());
     workers.start(StoreWatch::new(store(), source, limit, detected), &leases);
     let (lanes, signal) = (settings.lane_concurrency, Arc::clone(&queued));
     let fan_out = FanOut::new(store(), outboxes, lanes, signal, registry)?;

@@ -60,6 +60,8 @@ pub struct Words {
     pub runtime_source: &'static str,
     /// `source` of the admin plane's events.
     pub admin_source: &'static str,
+    /// `source` of the dispatcher's events about deliveries and the store.
+    pub dispatcher_source: &'static str,
 
     /// Why a row of a bulk action is skipped whose webhook is gone.
     pub gone_row: &'static str,
@@ -95,6 +97,7 @@ static SERVICE: Words = Words {
     key_set_file: "service-jwks.json",
     runtime_source: "service-server",
     admin_source: "service-admin",
+    dispatcher_source: "service-events",
     gone_row: "MISSING",
     client_variables: None,
     api_key_prefix: "sk_live_",
@@ -133,6 +136,7 @@ static CYCLES: Words = Words {
     key_set_file: "cycles-jwks.json",
     runtime_source: "cycles-server",
     admin_source: "cycles-admin",
+    dispatcher_source: "cycles-events",
     gone_row: "ALREADY_DELETED",
     client_variables: Some("CYCLES_"),
     api_key_prefix: "cyc_live_",

@@ -1,14 +1,16 @@
 //! Records and events when failures disable a webhook.
 
+use budget_authority::dispatcher as dispatch;
 use budget_authority::domain::ids::Partition;
 use serde_json::{Value, json};
 
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, here_with, reached, webhook};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis::shared;
 
 /// A subscription of the operator.
 async fn of_operator(app: &TestApp, body: Value) -> String {
@@ -71,6 +73,37 @@ async fn w7_tenant_and_operator_webhooks_are_disabled_with_events_in_their_own_p
         assert_eq!(events[2]["event_type"], "webhook.disabled");
         assert_eq!(events[2]["tenant_id"], owner);
         assert_eq!(events[2]["data"]["subscription_id"], id);
+    }
+}
+
+#[tokio::test]
+async fn events_of_dispatchers_name_them_as_their_source_in_either_dialect() {
+    for dialect in ["service", "cycles"] {
+        let settings = ["--dialect", dialect];
+        let app = here_with(&shared().url(), &settings).await;
+        let dead = Receiver::start(Reply::HangUp).await;
+        let body = json!({
+            "url": dead.url("/in"), "event_types": ["budget.funded"],
+            "retry_policy": {"max_retries": 0}, "disable_after_failures": 1,
+        });
+        let id = made(&app, body).await;
+        fund(&app, 1).await;
+        let (url, room) = (&app.redis_url, dispatch::IN_FLIGHT_MAX);
+        let _running = RunningDispatcher::over_with(url, &app, 1, room, &settings);
+        reached(&app, &id, "FAILED", 1).await;
+        for (tenant, event_type) in [
+            ("umbra", "webhook.disabled"),
+            ("__system__", "system.webhook_delivery_failed"),
+        ] {
+            let path = format!("/v1/admin/events?tenant_id={tenant}&event_type={event_type}");
+            // A list of events of no tenant is about a second behind.
+            let source = eventually("it is listed", || async {
+                let page = app.get_as_admin(&path).await.expect(200);
+                page.at("/events/0/source").as_str().map(str::to_owned)
+            })
+            .await;
+            assert_eq!(source, format!("{dialect}-events"), "{event_type}");
+        }
     }
 }
 

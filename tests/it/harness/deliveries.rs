@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use budget_authority::config::TenantList;
 use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
-use budget_authority::domain::dialect::Dialect;
 use budget_authority::egress::Egress;
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::Store;
@@ -102,7 +101,7 @@ impl RunningDispatcher {
         let config = config(redis_url, &[&own, settings].concat());
         let store = config.store.open(telemetry.registry()).expect("a store");
         let settings = Settings {
-            dialect: Dialect::Service,
+            dialect: config.store.dialect,
             retention: config.retention,
             secrets: config.secrets,
             egress,
@@ -155,7 +154,12 @@ pub async fn here() -> TestApp {
 
 /// The same on a Redis of the test's choice.
 pub async fn here_on(redis_url: &str) -> TestApp {
-    let app = TestApp::spawn_reaching_on(redis_url, local(), LONG_REDIS_TIMEOUT).await;
+    here_with(redis_url, LONG_REDIS_TIMEOUT).await
+}
+
+/// The same with settings of the test's choice.
+pub async fn here_with(redis_url: &str, settings: &[&str]) -> TestApp {
+    let app = TestApp::spawn_reaching_on(redis_url, local(), settings).await;
     let app = umbra_on(app).await;
     open(&app).await;
     app
