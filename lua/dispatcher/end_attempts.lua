@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/attempts.rs.
 Records how attempts ended, for those that have the claims, and claims the next delivery of each one's lane. A final
-failure counts against the subscription, and disables it where there were too many in a row; it is alone in its call.
+failure counts against the subscription, and disables it where there were too many in a row for long enough, or the
+receiver is gone; it is alone in its call.
 
 outcome: success; retry, after delay_ms; failed finally; dropped, which does not count; later, after delay_ms, where
 nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its epoch
@@ -45,11 +46,13 @@ ARGV[9]     owner                 text                  Of the subscription, whe
 ARGV[10]    context               text
     The request cause of the events about that failure, lines of name and value.
 ARGV[11]    details               text                  Of the event about that failure, as JSON; '' for no event.
-ARGV[12]    dispatcher            text
-ARGV[13]    claim_ms              int64
-ARGV[14]    lane_concurrency      int64
-ARGV[15]    stale_before_ms       int64 or ''
-ARGV[16..]  attempts              to the end
+ARGV[12]    is_gone               1 or 0
+    Whether that failure disables the subscription, because its receiver is gone.
+ARGV[13]    dispatcher            text
+ARGV[14]    claim_ms              int64
+ARGV[15]    lane_concurrency      int64
+ARGV[16]    stale_before_ms       int64 or ''
+ARGV[17..]  attempts              to the end
     In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the
     subscription may be in flight with the next one of the lane, or 0 to claim none; a number of places, and in these
     names and values for the record.
@@ -62,8 +65,9 @@ Writes:
 local lanes, claims, claimed_lanes, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds,
   event_log, system_log, outbox, days = unpack(KEYS)
 local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, day,
-  day_start_ms, owner, context, details, dispatcher, claim_ms, lane_concurrency, stale_before_ms = unpack(ARGV, 1, 15)
-local attempts_from = 16
+  day_start_ms, owner, context, details, is_gone, dispatcher, claim_ms, lane_concurrency, stale_before_ms
+  = unpack(ARGV, 1, 16)
+local attempts_from = 17
 -- End of the signature.
 -- @include base/time, delivery/state, delivery/claim
 local now = now_ms()
@@ -97,11 +101,11 @@ end
 
 -- Raises if a counted failure could not be written. Records whether it disables the subscription.
 local function check_failure(ending, subscription)
-  local failures_max
-  failures_max, ending.version = state_failures_max(subscription)
+  local failures_max, lasting_ms
+  failures_max, lasting_ms, ending.since_ms, ending.version = state_failing(state, subscription)
   state_read(state, 'ZCARD', days)
   for _, log in ipairs({event_log, system_log, outbox}) do state_read(state, 'XLEN', log) end
-  ending.disables = subscription.failures + 1 >= failures_max
+  ending.disables = is_gone == '1' or subscription.failures + 1 >= failures_max and now - ending.since_ms >= lasting_ms
   if ending.disables then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_check(counts)
@@ -204,7 +208,7 @@ local function write_disabling(ending, settings)
   local events = events_new(event_log, outbox, owner, day, now, context)
   event_append(events, 'webhook.disabled', nil, {'data.subscription_id', subscription.id, 'data.previous_status', 'ACTIVE',
     'data.new_status', 'DISABLED', 'data.changed_fields', '',
-    'data.disable_reason', 'consecutive_failures_exceeded_threshold',
+    'data.disable_reason', is_gone == '1' and 'gone' or 'consecutive_failures_exceeded_threshold',
     'correlation_id', 'webhook_auto_disable:' .. subscription.id .. ':' .. ending.id})
   events_point(events)
   day_register(days, tenant_key, settings, owner, day, now)
@@ -215,7 +219,8 @@ local function write_failure(ending)
   -- @cold access/tenant, log/events
   local subscription = ending.subscription
   local failures = subscription.failures + 1
-  redis.call('HSET', subscription.webhook, 'consecutive_failures', failures, 'last_failure_at_ms', now)
+  redis.call('HSET', subscription.webhook, 'consecutive_failures', failures, 'failing_since_ms', ending.since_ms,
+    'last_failure_at_ms', now)
   redis.call('ZADD', failing, failures, subscription.id)
   local _, settings = tenant_refusal(tenant_key)
   if ending.disables then write_disabling(ending, settings) end

@@ -116,6 +116,7 @@ operations! {
         DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::DELETE;
         TestTenantWebhook           POST   "/v1/webhooks/{subscription_id}/test"              both(WebhooksWrite)         webhooks::TEST;
         ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::LIST_DELIVERIES;
+        ReplayTenantEvents          POST   "/v1/webhooks/{subscription_id}/replay"            tenant(WebhooksWrite)       webhooks::REPLAY;
     }
 }
 

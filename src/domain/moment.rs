@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 
 use super::record::Stored;
 
@@ -38,6 +39,12 @@ impl Moment {
         let timestamp: Timestamp = text.parse().ok()?;
         let ms = timestamp.as_nanosecond().div_euclid(1_000_000);
         i64::try_from(ms).ok().and_then(Self::from_ms)
+    }
+
+    /// Reads the date of an HTTP header: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn parse_http_date(text: &str) -> Option<Self> {
+        let timestamp = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+        Self::from_ms(timestamp.as_millisecond())
     }
 
     /// Milliseconds since the epoch.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -164,6 +164,11 @@ impl ResponseHead {
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         self.response.status().as_u16()
+    }
+
+    /// A header, if it is text.
+    pub fn header(&self, name: HeaderName) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
     }
 
     /// Reads the body and discards it. Returns the connection if it can be used again: the body ended within its limits and

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use hyper::{Method, Request, Uri};
 use tokio::time::{Instant, timeout_at};
 
 use super::admission::Egress;
 use super::connection::{Connection, PostError, PostRequest, ResponseHead, SendError};
 use super::url::AdmittedUrl;
+use crate::domain::moment::Moment;
 
 /// Time limits of an exchange.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +40,39 @@ pub struct ReceiverResponse {
     pub status: u16,
     /// How long it took until the head of the response was there.
     pub took: Duration,
+    /// When it asks to be called again.
+    pub retry_after: Option<RetryAfter>,
+}
+
+/// When a receiver asks to be called again: the header `Retry-After`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// After this time.
+    Pause(Duration),
+    /// At this time.
+    At(Moment),
+}
+
+impl RetryAfter {
+    /// Reads a number of seconds or an HTTP date.
+    fn parse(text: &str) -> Option<Self> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match is_number {
+            // What does not fit is longer than anybody waits.
+            true => Some(Self::Pause(Duration::from_secs(
+                text.parse::<u32>().unwrap_or(u32::MAX).into(),
+            ))),
+            false => Moment::parse_http_date(text).map(Self::At),
+        }
+    }
+
+    /// How long that is from `now_ms` on.
+    pub fn pause(self, now_ms: i64) -> Duration {
+        match self {
+            Self::Pause(pause) => pause,
+            Self::At(at) => Duration::from_millis(u64::try_from(at.as_ms() - now_ms).unwrap_or(0)),
+        }
+    }
 }
 
 impl ReceiverResponse {
@@ -76,6 +112,7 @@ impl Egress {
         let response = ReceiverResponse {
             status: head.status(),
             took: begun.elapsed(),
+            retry_after: head.header(RETRY_AFTER).and_then(RetryAfter::parse),
         };
         // In the heap, so that it takes nothing while the response is waited for.
         let connection = Box::pin(head.drain(deadline)).await;
@@ -124,4 +161,29 @@ fn request_to(url: &AdmittedUrl, outgoing: OutgoingRequest) -> PostRequest {
     *request.uri_mut() = Uri::from(url.url.path_and_query().clone());
     *request.headers_mut() = headers;
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_a_number_of_seconds_or_an_http_date() {
+        let now_ms = 784_111_717_000;
+        for (text, seconds) in [
+            ("0", Some(0)),
+            ("120", Some(120)),
+            ("99999999999999999999", Some(u64::from(u32::MAX))),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(60)),
+            ("Sun, 06 Nov 1994 08:48:00 GMT", Some(0)),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("1994-11-06T08:49:37Z", None),
+        ] {
+            let pause = RetryAfter::parse(text).map(|requested| requested.pause(now_ms));
+            assert_eq!(pause, seconds.map(Duration::from_secs), "{text}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ mod url;
 pub use address::{BLOCKED_BY_DEFAULT, unblocked_defaults};
 pub use admission::{AdmissionError, Egress, SecurityPolicy};
 pub use connection::PostError;
-pub use exchange::{Limits, OutgoingRequest, ReceiverResponse};
+pub use exchange::{Limits, OutgoingRequest, ReceiverResponse, RetryAfter};
 pub use pattern::{PatternError, UrlPattern};
 pub use pool::POOL_MAX;
 pub use resolver::Resolver;

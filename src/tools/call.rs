@@ -77,7 +77,7 @@ impl Call {
                 "`admin webhook list` shows such a subscription, whose secret is lost: delete it"
                     .into()
             }
-            (Id::ReplayEvents, None) => {
+            (Id::ReplayEvents | Id::ReplayTenantEvents, None) => {
                 format!("`admin webhook deliveries {id}` shows what was queued")
             }
             (id, None) if id.operation().method == Method::GET => return "try again".to_owned(),

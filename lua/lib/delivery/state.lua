@@ -84,10 +84,14 @@ local function state_subscription(state, id)
   return known
 end
 
--- Returns after how many failures in a row the subscription is disabled, and the version of its record.
-local function state_failures_max(subscription)
-  local stored = redis.call('HMGET', subscription.webhook, 'disable_after_failures', 'version')
-  return tonumber(stored[1]) or 10, tonumber(stored[2]) or 0
+-- Returns after how many failures in a row the subscription is disabled, and how long these must last; since when it fails, a
+-- failure now included; and the version of its record.
+local function state_failing(state, subscription)
+  local stored = redis.call('HMGET', subscription.webhook, 'disable_after_failures', 'disable_after_seconds', 'failing_since_ms',
+    'version')
+  -- The time is of earlier failures where there are none in a row. A later one dates from before the clock was set back.
+  local since_ms = subscription.failures > 0 and tonumber(stored[3]) or state.now
+  return tonumber(stored[1]) or 10, (tonumber(stored[2]) or 0) * 1000, math.min(since_ms, state.now), tonumber(stored[4]) or 0
 end
 
 -- Raises where state_wait could not write.

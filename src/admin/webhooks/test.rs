@@ -25,7 +25,7 @@ use crate::store::StoreError;
 use crate::store::admin::webhooks::WebhookTest;
 use crate::store::target::Target as _;
 
-/// Tests of one subscription in a minute.
+/// Tests of one subscription in a minute, and replays by its tenant.
 const TESTS_PER_MINUTE: u32 = 10;
 /// Tests of all subscriptions of an owner in a minute. Enough for a person; a test holds a request for up to ten seconds.
 const OWNER_TESTS_PER_MINUTE: u32 = 30;
@@ -72,13 +72,7 @@ impl Webhooks {
             loaded.check_owner()?;
             let subscription = &loaded.subscription;
             let (id, owner) = (&subscription.subscription_id, &subscription.owner);
-            let call = WebhookTest {
-                subscription_id: id,
-                owner,
-                most: TESTS_PER_MINUTE,
-                owner_most: OWNER_TESTS_PER_MINUTE,
-            };
-            loaded.target().run(&self.store, &call).await?;
+            self.count_test(&loaded).await?;
             let event_id = format!("evt_test_{}", hex(&rand::random::<[u8; 12]>()));
             let (response, error_message) = match self.try_out(&loaded, &event_id, cause).await? {
                 Ok(response) if response.is_success() => (Some(response), None),
@@ -105,6 +99,20 @@ impl Webhooks {
             Ok::<_, StoreError>(outcome)
         };
         loaded.target().about(tested.await)
+    }
+
+    /// Counts a test of a subscription, or a replay by its tenant.
+    ///
+    /// # Errors
+    /// Refusals: tested or replayed too often.
+    pub(super) async fn count_test(&self, loaded: &LoadedSubscription) -> Result<(), StoreError> {
+        let call = WebhookTest {
+            subscription_id: &loaded.subscription.subscription_id,
+            owner: &loaded.subscription.owner,
+            most: TESTS_PER_MINUTE,
+            owner_most: OWNER_TESTS_PER_MINUTE,
+        };
+        loaded.target().run(&self.store, &call).await.map(drop)
     }
 
     /// Sends the event. Returns the response, or what the tenant learns of why there is none.

@@ -270,6 +270,8 @@ fn patched(present: &Subscription, patch: &WebhookUpdateRequest) -> Subscription
     next.retry_policy = p.retry_policy.apply_or(next.retry_policy, usual);
     let (failures, usual) = (next.disable_after_failures, DISABLE_AFTER_FAILURES);
     next.disable_after_failures = p.disable_after_failures.apply_or(failures, usual);
+    let seconds = next.disable_after_seconds;
+    next.disable_after_seconds = p.disable_after_seconds.apply_or(seconds, 0);
     next.metadata = p.metadata.apply(next.metadata);
     next.status = p.status.map_or(next.status, WebhookStatus::from);
     next

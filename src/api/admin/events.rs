@@ -10,7 +10,7 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::event::query::{EventFilter, EventSort};
-use crate::domain::event::types::{EventCategory, EventType, is_tenant_visible};
+use crate::domain::event::types::{EventCategory, EventType, category_of, is_listed_to_tenants};
 use crate::domain::event::{Event, RenderedEvent};
 use crate::domain::ids::TenantId;
 use crate::listing::{Page, readable};
@@ -131,11 +131,11 @@ impl List for TenantEvents {
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<EventFilter, ApiError> {
         let read = |text: &str| {
-            let category = text.split('.').next().unwrap_or_default();
-            let known = EventType::parse(text).is_some() && is_tenant_visible(text, category);
+            let is_listed = is_listed_to_tenants(text, category_of(text));
+            let known = EventType::parse(text).is_some() && is_listed;
             known.then(|| text.to_owned())
         };
-        let wanted = "it must be one of the types that tenants may see: those of budget, reservation and tenant";
+        let wanted = "it must be one of the types that tenants may see: those of budget, reservation and tenant, and webhook.disabled";
         let categories = EventCategory::ALL.iter().copied();
         let categories = categories.filter(|category| category.is_tenant_visible());
         let categories: Vec<_> = categories.map(EventCategory::as_str).collect();
@@ -208,6 +208,7 @@ mod tests {
     fn tenants_may_filter_by_what_they_may_see() {
         for query in [
             "event_type=budget.funded",
+            "event_type=webhook.disabled",
             "category=reservation",
             "trace_id=x&sort_by=x&search=x",
         ] {

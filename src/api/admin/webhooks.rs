@@ -130,12 +130,14 @@ pub(in crate::api) const REPLAY: Declaration =
 
 async fn replay_events(
     State(state): State<AppState>,
+    operation: &'static Operation,
     caller: Caller,
     cause: Cause,
     PathId(id): PathId,
     AdminJson(replay): AdminJson<WebhookReplay>,
 ) -> Returns<ReplayResponse> {
-    let queued = state.webhooks.replay(&caller, &id, &replay, &cause);
+    let webhooks = &state.webhooks;
+    let queued = webhooks.replay(&caller, &id, &replay, operation.name, &cause);
     Ok(CheckedJson(StatusCode::ACCEPTED, queued.await?))
 }
 

@@ -32,6 +32,9 @@ const SECRETS_UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 /// How long a delivery waits while the store does not answer, or too many names are looked up.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 
+/// The status by which a receiver says that it is gone for good.
+const GONE: u16 = 410;
+
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -111,6 +114,11 @@ impl AttemptResult {
         self.field("response_status")?.parse().ok()
     }
 
+    /// Whether the receiver said that it is gone for good.
+    pub fn is_gone(&self) -> bool {
+        self.status() == Some(GONE.into())
+    }
+
     fn error(mut self, message: &str) -> Self {
         let message: String = message.chars().take(512).collect();
         self.fields.push(("error_message", message));
@@ -170,7 +178,16 @@ pub(super) async fn attempt(
             response(AttemptResult::new(Outcome::Success, "success"), posted)
         }
         Ok(posted) => {
-            let result = retry(receiver, claim, class_of(posted.status));
+            let class = class_of(posted.status);
+            let result = match posted.status {
+                GONE => AttemptResult::new(Outcome::Failed, class),
+                status => {
+                    let requested = posted.retry_after.filter(|_| matches!(status, 429 | 503));
+                    let now_ms = webhooks.store().clock().now_ms();
+                    let requested = requested.map(|requested| requested.pause(now_ms));
+                    retry(receiver, claim, class, requested.unwrap_or_default())
+                }
+            };
             response(result, posted).error(&format!("HTTP {}", posted.status))
         }
         Err(error) => failed(error, receiver, claim),
@@ -181,17 +198,25 @@ pub(super) async fn attempt(
     result
 }
 
-/// An attempt that failed, and is repeated if its subscription has retries left.
-fn retry(receiver: &Receiver, claim: &ClaimedDelivery, reason: &'static str) -> AttemptResult {
+/// An attempt that failed, and is repeated if its subscription has retries left. `requested`: for how long the receiver asks to wait.
+fn retry(
+    receiver: &Receiver,
+    claim: &ClaimedDelivery,
+    reason: &'static str,
+    requested: Duration,
+) -> AttemptResult {
     let policy = &receiver.subscription.retry_policy;
-    let next = delay_after(policy, claim.failures + 1);
+    let longest = Duration::from_millis(policy.max_delay_ms.unsigned_abs());
+    let next =
+        delay_after(policy, claim.failures + 1).map(|delay| delay.max(requested.min(longest)));
     AttemptResult::new(next.map_or(Outcome::Failed, Outcome::Retry), reason)
 }
 
 /// An attempt to which no response came.
 fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> AttemptResult {
     use AdmissionError::{BlockedHost, Busy, Unresolvable, Violation};
-    let transport = |message: &str| retry(receiver, claim, "transport_error").error(message);
+    let reason = "transport_error";
+    let transport = |message: &str| retry(receiver, claim, reason, Duration::ZERO).error(message);
     match error {
         SendError::NotAdmitted(Violation(_) | BlockedHost) => AttemptResult::dropped(
             "ssrf_blocked",

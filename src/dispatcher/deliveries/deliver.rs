@@ -170,7 +170,7 @@ impl WorkerState {
                 self.settings.source,
             ))
         });
-        let (outcome, reason) = (result.outcome.word(), result.reason);
+        let (outcome, reason, is_gone) = (result.outcome.word(), result.reason, result.is_gone());
         let end = Arc::new(AttemptEnd {
             delivery: claim.id.clone(),
             token: claim.token.clone(),
@@ -199,7 +199,7 @@ impl WorkerState {
                     };
                     self.count(outcome, reason);
                     log_recorded(claim, event, (outcome, reason));
-                    self.note_end(claim, &recorded, delay);
+                    self.note_end(claim, &recorded, (delay, is_gone));
                     return Some((recorded.next?, ticket));
                 }
                 // The claim lapsed, and another dispatcher repeats the attempt.
@@ -232,14 +232,20 @@ impl WorkerState {
         attempts.with_label_values(&[outcome, reason]).inc();
     }
 
-    fn note_end(&self, claim: &ClaimedDelivery, recorded: &RecordedEnd, delay: Duration) {
+    fn note_end(
+        &self,
+        claim: &ClaimedDelivery,
+        recorded: &RecordedEnd,
+        (delay, is_gone): (Duration, bool),
+    ) {
         if recorded.disabled {
             self.metrics.disabled.inc();
             let id = claim.subscription.as_str();
-            warn!(
-                webhook.id = id,
-                "webhook `{id}` is disabled: too many deliveries failed in a row"
-            );
+            let why = match is_gone {
+                true => "its receiver is gone (410)",
+                false => "too many deliveries failed in a row",
+            };
+            warn!(webhook.id = id, "webhook `{id}` is disabled: {why}");
         }
         if recorded.left || !delay.is_zero() {
             self.signal.after(claim.owner.partition(), delay);

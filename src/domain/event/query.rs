@@ -1,7 +1,7 @@
 //! The filter and sorts of lists of events.
 
 use crate::domain::event::StoredEvent;
-use crate::domain::event::types::{EventCategory, category_of, is_tenant_visible};
+use crate::domain::event::types::{EventCategory, category_of, is_listed_to_tenants};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::record::RecordError;
@@ -77,7 +77,7 @@ impl EventFilter {
             && self
                 .category
                 .is_none_or(|wanted| wanted.as_str() == category)
-            && (!self.tenants_alone || is_tenant_visible(event_type, category))
+            && (!self.tenants_alone || is_listed_to_tenants(event_type, category))
             && scope.is_none_or(|scope| is_scope_of(scope, tenant))
     }
 

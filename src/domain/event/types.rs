@@ -108,6 +108,11 @@ pub fn is_tenant_visible(event_type: &str, category: &str) -> bool {
     event_type.contains('.') && visible(category_of(event_type)) && visible(category)
 }
 
+/// Whether a tenant's list of events has those of a type: what tenants may see, and that a webhook of theirs was disabled.
+pub fn is_listed_to_tenants(event_type: &str, category: &str) -> bool {
+    is_tenant_visible(event_type, category) || event_type == EventType::WebhookDisabled.as_str()
+}
+
 text_id! {
     /// A type that a subscription may select: one of [`EventType`], or `custom.` and a name.
     EventTypeName

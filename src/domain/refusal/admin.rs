@@ -173,7 +173,7 @@ pub enum WebhookRefusal {
     TooManyInWindow(usize),
     /// It was tested too often in this minute.
     #[error(
-        "The webhook {} was tested {most} times in this minute, which is the limit; try again in {} s",
+        "The webhook {} was tested or replayed {most} times in this minute, which is the limit; try again in {} s",
         printable(.id), seconds(*.retry_in_ms)
     )]
     TestedTooOften {
@@ -188,7 +188,7 @@ pub enum WebhookRefusal {
     },
     /// The owner's webhooks were tested too often in this minute.
     #[error(
-        "The webhooks of {} were tested {most} times in this minute, which is the limit; try again in {} s",
+        "The webhooks of {} were tested or replayed {most} times in this minute, which is the limit; try again in {} s",
         printable(.owner),
         seconds(*.retry_in_ms)
     )]

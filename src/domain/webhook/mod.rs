@@ -11,8 +11,8 @@ pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus, sign, tr
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use rates::{Metric, RateLimit, watched};
 pub use requests::{
-    DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
-    WebhookUpdateRequest,
+    DISABLE_AFTER_FAILURES, DISABLE_AFTER_SECONDS_MAX, SettableStatus, WebhookCreateRequest,
+    WebhookReplay, WebhookUpdateRequest,
 };
 pub use selection::{CrossedThreshold, EventSummary, check_selectors, reported_on};
 pub use settings::{RetryPolicy, Thresholds};
@@ -143,6 +143,8 @@ object! {
         pub disable_after_failures: i64 {
             range: 1.., keyword: ("default", || DISABLE_AFTER_FAILURES.into()), required: false,
         },
+        /// Seconds that the failures must last before they disable the subscription; absent: 0.
+        pub disable_after_seconds: i64 { range: 0..=DISABLE_AFTER_SECONDS_MAX, default: 0, skip_if: |seconds| *seconds == 0 },
         /// Consecutive failures so far.
         pub consecutive_failures: i64 { required: false, keyword: ("readOnly", || true.into()), recorded: false },
         /// When it was created.

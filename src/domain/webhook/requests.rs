@@ -16,6 +16,8 @@ use crate::domain::words::words;
 pub const DISABLE_AFTER_FAILURES: i64 = 10;
 /// Most that a subscription may say.
 const FAILURES_MAX: i64 = 10_000;
+/// For how long failures may have to last at most before they disable a subscription: a week.
+pub const DISABLE_AFTER_SECONDS_MAX: i64 = 604_800;
 /// Most event types, and most categories, of one subscription.
 const SELECTORS_MAX: usize = 100;
 /// Fewest and most characters of a signing secret.
@@ -53,6 +55,8 @@ object! {
         pub disable_after_failures: i64 {
             range: 1.., unpublished_range: 1..=FAILURES_MAX, default: DISABLE_AFTER_FAILURES,
         },
+        /// Seconds that these failures must last: the first of them must be at least this old. 0: their number alone decides.
+        pub disable_after_seconds: i64 { range: 0..=DISABLE_AFTER_SECONDS_MAX, default: 0 },
         /// Data that the owner chooses.
         pub metadata: Option<FreeObject>,
     }
@@ -91,6 +95,8 @@ object! {
         pub retry_policy: Patch<RetryPolicy>,
         /// Consecutive failures after which the subscription is disabled; at most 10,000.
         pub disable_after_failures: Patch<i64> { range: 1.., unpublished_range: 1..=FAILURES_MAX },
+        /// Seconds that these failures must last: the first of them must be at least this old. 0: their number alone decides.
+        pub disable_after_seconds: Patch<i64> { range: 0..=DISABLE_AFTER_SECONDS_MAX },
         /// Whether events are delivered. `ACTIVE` resets the failures.
         pub status: Option<SettableStatus> { inline: true },
         /// Replaced as a whole.

@@ -102,7 +102,8 @@ impl EndResult {
 
 signature! {
     /// Records how attempts ended, for those that have the claims, and claims the next delivery of each one's lane. A final failure
-    /// counts against the subscription, and disables it where there were too many in a row; it is alone in its call.
+    /// counts against the subscription, and disables it where there were too many in a row for long enough, or the receiver is gone;
+    /// it is alone in its call.
     ///
     /// outcome: success; retry, after delay_ms; failed finally; dropped, which does not count; later, after delay_ms, where
     /// nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its
@@ -128,6 +129,8 @@ signature! {
         context: &'a str,
         /// Of the event about that failure, as JSON; '' for no event.
         details: &'a str,
+        /// Whether that failure disables the subscription, because its receiver is gone.
+        is_gone: bool,
         dispatcher: &'a str,
         claim_ms: i64,
         lane_concurrency: u32,

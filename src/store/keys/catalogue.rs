@@ -205,7 +205,7 @@ keys! { partition {
     /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `watched` (thresholds and limits, while active),
     /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings), `since` (the
     /// outbox entry behind which events are for it), `since_ms` (the same as a time, for other partitions), *`epoch`* (how often it
-    /// has stopped being `ACTIVE`).
+    /// has stopped being `ACTIVE`), *`failing_since_ms`* (of the last failures in a row, when the first of them was counted).
     webhook: hash = ("webhook:" subscription_id), "when it is deleted";
     /// An owner's subscriptions, in order of their ids. The operator's owner is `__system__`.
     webhooks: zset = ("webhooks:" owner), "an entry with its subscription";

@@ -123,7 +123,9 @@ impl CommandRow {
 
     /// The argument of an input.
     fn argument(&self, input: &Input) -> Arg {
-        let is_past = input.place != Place::Body || self.operation == OperationId::ReplayEvents;
+        use OperationId::{ReplayEvents, ReplayTenantEvents};
+        let replays = matches!(self.operation, ReplayEvents | ReplayTenantEvents);
+        let is_past = input.place != Place::Body || replays;
         let name = input.name.replace('-', "_").to_uppercase();
         let (value_name, about, parser): (&str, &str, ReadArgument) = match input.kind {
             Kind::Text | Kind::Switch => (&name, "", |text| Ok(text.into())),

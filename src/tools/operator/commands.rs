@@ -115,7 +115,7 @@ commands! {
         => "SUBSCRIPTION=subscription_id, TENANT=tenant_id, STATUS=status, FAILURES=consecutive_failures:number, URL=url, TYPES=event_types, CATEGORIES=event_categories"
         "no webhooks; `admin webhook create URL --type TYPE` creates one";
     "webhook show"        GetWebhookSubscription     Show    ""                          "Show one subscription";
-    "webhook update"      UpdateWebhookSubscription  Change  "clear:name,description,event_categories,scope_filter,thresholds,headers,retry_policy,disable_after_failures" "Change a subscription";
+    "webhook update"      UpdateWebhookSubscription  Change  "clear:name,description,event_categories,scope_filter,thresholds,headers,retry_policy,disable_after_failures,disable_after_seconds" "Change a subscription";
     "webhook pause"       UpdateWebhookSubscription  Show    "!* status=PAUSED"          "Send no events but tests until it is resumed; pending deliveries fail. A replay can send what is missed";
     "webhook resume"      UpdateWebhookSubscription  Show    "!* status=ACTIVE"          "Send events from now on, after a pause or after failures";
     "webhook delete"      DeleteWebhookSubscription  Show    ""                          "Delete a subscription";

@@ -37,6 +37,7 @@ mod overlaps;
 pub(crate) mod process;
 mod process_fixture;
 mod rebuilt_indexes;
+mod receiver_signals;
 mod recording_times;
 mod replay_kill;
 mod replay_steps;

@@ -40,19 +40,26 @@ impl Webhooks {
     /// Queues the events of a window that the subscription would get now, all or none. Not repeatable by a key.
     ///
     /// # Errors
-    /// Refusals: no such subscription; its owner closed; a replay of it in progress; too many events.
+    /// Refusals: of the key; no such subscription; its owner closed or suspended; replayed by a tenant too often; a replay of it in
+    /// progress; too many events.
     pub async fn replay(
         &self,
         caller: &Caller,
         id: &str,
         replay: &WebhookReplay,
+        operation: &'static str,
         cause: &Cause,
     ) -> Result<ReplayResponse, StoreError> {
+        let cause = (operation, cause);
         let loaded = self.open(caller, id, "webhooks:write").await?;
         let id = &loaded.subscription.subscription_id;
         let replay_id = ReplayId::mint(loaded.subscription.owner.partition());
         let replayed = async {
             loaded.check_owner()?;
+            // It examines many events, perhaps to queue none.
+            if let Caller::Tenant(_) = caller {
+                self.count_test(&loaded).await?;
+            }
             // A paused subscription gets nothing, replays included.
             if loaded.subscription.status != WebhookStatus::Active {
                 return self.queue(&loaded, &replay_id, None, &[], cause).await;
@@ -91,11 +98,11 @@ impl Webhooks {
         replay_id: &ReplayId,
         token: Option<&str>,
         deliveries: &[String],
-        cause: &Cause,
+        (operation, cause): (&'static str, &Cause),
     ) -> Result<ReplayResponse, StoreError> {
         let subscription = &loaded.subscription;
         let id = &subscription.subscription_id;
-        let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), Some(202));
+        let mut audit: Pairs = entry(cause, operation, ("webhook", id.as_str()), Some(202));
         audit.push(("metadata.replay_id", replay_id.to_string()));
         let call = QueueReplay {
             owner: &subscription.owner,

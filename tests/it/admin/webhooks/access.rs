@@ -41,6 +41,7 @@ async fn another_tenants_subscription_is_not_found() {
             (Method::PATCH, ""),
             (Method::DELETE, ""),
             (Method::POST, "/test"),
+            (Method::POST, "/replay"),
             (Method::GET, "/deliveries"),
         ] {
             let response = app
@@ -83,6 +84,7 @@ async fn each_operation_needs_its_permission_and_one_is_for_tenants_only() {
         (Method::POST, OWN.to_owned(), &writer),
         (Method::PATCH, one.clone(), &writer),
         (Method::POST, format!("{one}/test"), &writer),
+        (Method::POST, format!("{one}/replay"), &writer),
         (Method::DELETE, one.clone(), &writer),
     ] {
         for key in [&reader, &writer, &other] {

@@ -8,7 +8,7 @@ use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
 use crate::harness::runtime_calls::tokens;
@@ -56,6 +56,47 @@ pub(crate) async fn unlock(app: &TestApp, id: &str) {
 
 pub(crate) fn umbra_partition() -> Partition {
     TenantId::parse("umbra").expect("an id").partition()
+}
+
+#[tokio::test]
+async fn a_tenant_replays_events_to_its_own_subscription() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    fund(&app, 3).await;
+    let (_, key) = crate::admin::http::key(&app, &["webhooks:write"]).await;
+    let path = format!("{OWN}/{id}/replay");
+    let replay = async |body: &Value| app.by_key(&key, Method::POST, &path, body).await;
+    let queued = replay(&json!({"max_events": 3})).await.expect(202);
+    assert_eq!(queued.at("/events_queued"), &json!(3));
+    replay(&json!({})).await.refused(409, "REPLAY_IN_PROGRESS");
+    let audited = app.admin_fixture().tenant_audit("umbra");
+    let mut replays = audited
+        .iter()
+        .filter(|entry| entry.get("operation") == Some("replayTenantEvents"));
+    let entry = replays.next().expect("an entry");
+    assert_eq!(
+        (entry.get("metadata.actor_type"), entry.get("status")),
+        (Some("api_key"), Some("202"))
+    );
+    // An operator has an operation of its own.
+    app.post_as_admin(&path, json!({}))
+        .await
+        .refused(401, "UNAUTHORIZED");
+    unlock(&app, &id).await;
+    let none = json!({"event_types": ["budget.debited"]});
+    let mut replayed = 0;
+    let limited = loop {
+        let response = replay(&none).await;
+        if response.status != 202 {
+            break response;
+        }
+        replayed += 1;
+        // A minute may end in between.
+        assert!(replayed <= 20);
+    };
+    let limited = limited.refused(429, "LIMIT_EXCEEDED");
+    assert!(limited.header("retry-after").is_some(), "{limited:?}");
+    assert!(replayed >= 8);
 }
 
 #[tokio::test]

@@ -99,6 +99,14 @@ async fn a_subscription_outside_the_scope_filter_is_not_found() {
         let body = json!({"scope_filter": "tenant:umbra/app:chat", "signing_secret": "0123456789abcdef0123456789abcdef"});
         fenced.app.by_key(&fenced.key, method, path, &body).await
     };
+    let replay = async |path: &str| {
+        let path = format!("{path}/replay");
+        let body = json!({});
+        fenced
+            .app
+            .by_key(&fenced.key, Method::POST, &path, &body)
+            .await
+    };
     for path in [&secret, &everything] {
         for (method, path) in [
             (Method::GET, path.clone()),
@@ -113,7 +121,9 @@ async fn a_subscription_outside_the_scope_filter_is_not_found() {
                 "The API key is restricted to other scopes; it may act in tenant:umbra/app:chat";
             assert_eq!(response.text("/message"), reason);
         }
+        assert_eq!(replay(path).await.error(), OUTSIDE, "{path}");
     }
+    replay(&own).await.expect(202);
     let listed = by_key(Method::GET, HOOKS).await;
     let rows = listed
         .at("/subscriptions")

@@ -259,7 +259,7 @@ async fn the_tests_of_all_webhooks_of_a_tenant_are_limited() {
     assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
     assert_eq!(refused.at("/details"), &json!({"limit": 30, "present": 30}));
     let message = refused.text("/message");
-    let named = "The webhooks of umbra were tested 30 times in this minute, which is the limit; try again in ";
+    let named = "The webhooks of umbra were tested or replayed 30 times in this minute, which is the limit; try again in ";
     assert!(message.starts_with(named), "{message}");
     let wait = refused.header("retry-after").map(str::parse::<u64>);
     assert!(

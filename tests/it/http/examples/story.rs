@@ -194,7 +194,8 @@ async fn subscribe(story: &mut Recorder, receiver: &Receiver) -> [String; 2] {
     }
     let window =
         json!({"from": "2026-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z", "max_events": 10});
-    story.call(O::ReplayEvents, &id, window).await;
+    story.call(O::ReplayEvents, &id, window.clone()).await;
+    story.call(O::ReplayTenantEvents, &own, window).await;
     story
         .call(O::GetWebhookSecurityConfig, &[], Value::Null)
         .await;

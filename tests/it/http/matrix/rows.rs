@@ -77,6 +77,11 @@ fn empty(_: &TargetTenant, _: bool) -> Sent {
     (String::new(), Some(json!({})))
 }
 
+/// A replay of a moment in which nothing happened.
+fn past(_: &TargetTenant, _: bool) -> Sent {
+    body(json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z"}))
+}
+
 fn body(body: Value) -> Sent {
     (String::new(), Some(body))
 }
@@ -200,6 +205,7 @@ pub fn row(operation: OperationId) -> Option<Row> {
         O::DeleteTenantWebhook => both(GONE, HOOK_CHANGE, nothing),
         O::TestTenantWebhook => both(OK, HOOK_CHANGE, empty),
         O::ListTenantWebhookDeliveries => both(OK, HOOK_READ, nothing),
+        O::ReplayTenantEvents => both((202, ""), HOOK_CHANGE, past),
         O::ListTenantEvents => both(OK, OWN, nothing),
         O::IntrospectAuth => both(OK, OWN, nothing),
         O::CreateTenant => operators(MADE, |_, _| {
@@ -244,9 +250,7 @@ pub fn row(operation: OperationId) -> Option<Row> {
         O::DeleteWebhookSubscription => operators(GONE, nothing),
         O::TestWebhookSubscription => operators(OK, empty),
         O::ListWebhookDeliveries => operators(OK, nothing),
-        O::ReplayEvents => operators((202, ""), |_, _| {
-            body(json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z"}))
-        }),
+        O::ReplayEvents => operators((202, ""), past),
         O::BulkActionWebhooks => operators(OK, |v, _| {
             body(
                 json!({"filter": {"tenant_id": v.name}, "action": "PAUSE", "idempotency_key": key()}),
