@@ -30,7 +30,7 @@ local lease, budget, burn, burning, event_log, outbox, days, tenant_key = unpack
 local day, day_start_ms, tenant, unit, scope, fencing_token, context = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, detect/burn
--- Windows before the present one that define the usual rate, and how many of them must have charges.
+-- Whole windows before the present one that define the usual rate, and how many of them must have charges.
 local BASELINE, BASELINE_MIN = 12, 3
 
 local now = now_ms()
@@ -76,23 +76,28 @@ for _, limit in ipairs(limits) do
   local name = above .. ' ' .. window
   local present, later_ms = burn_bucket(window, now)
   local buckets = charged[tostring(window)] or {}
-  local current, baseline, filled, oldest = charged_in(buckets, present, 0), 0, 0, 0
-  for before = 1, BASELINE do
+  local current, baseline, filled, whole = charged_in(buckets, present, 0), 0, 0, 0
+  local sum, charged_windows, latest = 0, 0, nil
+  -- A ledger younger than twelve windows is compared with those that it has. The oldest one with charges is left out: they may have
+  -- begun in its middle.
+  for before = 1, BASELINE + 1 do
     local total = charged_in(buckets, present, before)
-    baseline = baseline + total
-    if total > 0 then filled, oldest = filled + 1, before end
+    if total > 0 then
+      baseline, filled, whole = sum, charged_windows, before - 1
+      sum, charged_windows, latest = sum + total, charged_windows + 1, latest or before
+    end
   end
-  -- A ledger younger than twelve windows is compared with those that it has.
-  if filled >= BASELINE_MIN and current > tonumber(above) * baseline / oldest then
+  if filled >= BASELINE_MIN and current > tonumber(above) * baseline / whole then
     kept[name] = true
     if not fired[name] and remaining then
       events[#events + 1] = {'data.unit', unit, 'data.charged', ('%.0f'):format(current),
-        'data.baseline_charged', ('%.0f'):format(baseline), 'data.baseline_windows', oldest, 'data.window_seconds', window,
+        'data.baseline_charged', ('%.0f'):format(baseline), 'data.baseline_windows', whole, 'data.window_seconds', window,
         'data.multiplier_limit', above, 'data.remaining', remaining}
     end
   end
   local is_present = (buckets[present] or 0) > 0
-  if is_present or current > 0 or filled > 0 or kept[name] then next_ms = math.min(next_ms or later_ms, later_ms) end
+  local is_recent = is_present or current > 0 or latest and latest <= BASELINE
+  if is_recent or kept[name] then next_ms = math.min(next_ms or later_ms, later_ms) end
 end
 for name in pairs(fired) do
   if not kept[name] then gone[#gone + 1] = name end

@@ -80,6 +80,9 @@ for _, buckets in pairs(totals) do
   end
 end
 
+-- Expiries are counted at once, the other ends of reservations up to 5 seconds later. So the latest expiries do not count yet.
+local latest = ((totals[tostring(TRAFFIC_WIDTHS[1])] or {})[2] or {})[TRAFFIC_EXPIRED] or 0
+
 -- Evaluates one limit. An event is due if the share exceeds it and did not at the evaluation before, or the last event
 -- is older than the window.
 local events, kept, judged = {}, {}, {}
@@ -90,7 +93,8 @@ local function judge(metric, above, window)
   span_ms = math.max(span_ms, window * 1000)
   local width, share = traffic_width(window), SHARES[metric]
   local total = (totals[tostring(width)] or {})[math.ceil(window / width)] or {0, 0, 0, 0, 0, 0}
-  local occurrences, samples = total[share[1]], total[share[2]]
+  local early = metric == 'expiry_rate' and latest or 0
+  local occurrences, samples = total[share[1]] - early, total[share[2]] - early
   local at_ms, armed = (fired[name] or ''):match('^(%d+) (%d)$')
   -- A time in the future dates from before the clock was set back.
   at_ms = at_ms and math.min(tonumber(at_ms), now)

@@ -77,8 +77,8 @@ async fn a_high_burn_rate_emits_once_while_it_lasts() {
         ("source", "anomaly-detector"),
         ("data.unit", "TOKENS"),
         ("data.charged", "1000"),
-        ("data.baseline_charged", "400"),
-        ("data.baseline_windows", "4"),
+        ("data.baseline_charged", "300"),
+        ("data.baseline_windows", "3"),
         ("data.window_seconds", "60"),
         ("data.multiplier_limit", "3"),
         ("data.remaining", "500"),
@@ -97,16 +97,36 @@ async fn a_high_burn_rate_emits_once_while_it_lasts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_charges_of_a_ledger_emit_nothing() {
     let acme = watching("burn_rate:1.5:60:").await;
-    for (window, amount) in [(0, 1), (1, 1_000), (2, 1_000_000)] {
+    for (window, amount) in [(0, 1), (1, 1_000), (2, 1_000_000), (3, 10_000_000)] {
         acme.at(60 * window + 1).await;
         charge(&acme, SCOPE, amount).await;
         acme.at(60 * window + 7).await;
         assert_eq!(judge(&acme).await, 0, "{window}");
     }
-    // Three windows before the present one define the usual rate.
-    acme.at(181).await;
-    charge(&acme, SCOPE, 1_000_000).await;
-    acme.at(187).await;
+    // Three whole windows before the present one define the usual rate.
+    acme.at(241).await;
+    charge(&acme, SCOPE, 100_000_000).await;
+    acme.at(247).await;
+    assert_eq!(judge(&acme).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_in_whose_middle_the_charges_began_does_not_lower_the_usual_rate() {
+    let acme = watching("burn_rate:3:60:").await;
+    let tenths = async |of: std::ops::Range<i64>, amount| {
+        for tenth in of {
+            acme.at(6 * tenth + 1).await;
+            charge(&acme, SCOPE, amount).await;
+        }
+    };
+    // A fifth of a window, three windows, and one with 2.45 times as much.
+    tenths(9..11, 100).await;
+    tenths(11..41, 100).await;
+    tenths(41..51, 245).await;
+    acme.at(307).await;
+    assert_eq!(judge(&acme).await, 0);
+    tenths(51..61, 800).await;
+    acme.at(367).await;
     assert_eq!(judge(&acme).await, 1);
 }
 
@@ -228,13 +248,12 @@ async fn burn_rates_match_a_model_on_a_random_history() {
                 let within = charged.iter().filter(|(time, _)| within(*time));
                 within.map(|(_, amount)| amount).sum()
             };
-            let before: Vec<f64> = (1..=12).map(total).collect();
+            let mut before: Vec<f64> = (1..=13).map(total).collect();
+            // The oldest window with charges is left out.
+            let oldest = before.iter().rposition(|amount| *amount > 0.0);
+            before.truncate(oldest.unwrap_or(0));
             let filled = before.iter().filter(|amount| **amount > 0.0).count();
-            let oldest = before
-                .iter()
-                .rposition(|amount| *amount > 0.0)
-                .map_or(0, |it| it + 1);
-            let usual = before.iter().sum::<f64>() / oldest as f64;
+            let usual = before.iter().sum::<f64>() / before.len() as f64;
             let is_above = filled >= 3 && total(0) > above * usual;
             expected += i64::from(is_above && !was_above[at]);
             was_above[at] = is_above;
@@ -300,7 +319,7 @@ async fn a_burn_rate_event_goes_to_subscriptions_with_its_limit_and_scope() {
     for row in bucket / 10 - 5..=(bucket + 1) / 10 {
         let amounts = (row * 10..row * 10 + 10).map(|at| match bucket - at {
             0..=10 => " 35",
-            11..=40 => " 10",
+            11..=41 => " 10",
             _ => " 0",
         });
         let (field, amounts) = (format!("300.{}", row % 15), amounts.collect::<String>());

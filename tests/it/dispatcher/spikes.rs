@@ -76,6 +76,21 @@ impl SpikeFixture {
         assert_eq!(counted.left, []);
     }
 
+    /// Counts expired reservations, as the sweep does, in a bucket with nothing else.
+    pub async fn expire(&self, expired: u64) {
+        let (keys, partition) = (self.redis.store.keys(), self.lease.partition);
+        let key = keys.traffic(partition, self.name());
+        let now_ms = self.redis.now_ms().await;
+        let bucket = now_ms / 5_000;
+        let counts = format!("{bucket} 0 0 {expired} {expired} 0 0");
+        let field = format!("5.{}", bucket % 60);
+        self.redis.set(&key, &[(&field, &counts)]).await;
+        let due_ms = (now_ms / 10_000 + 1) * 10_000;
+        let index = keys.traffic_due(partition);
+        let due = ["ZADD", &index, "LT", &due_ms.to_string(), self.name()];
+        self.redis.run::<i64>(&due).await;
+    }
+
     /// How many events an evaluation emits.
     pub async fn judge(&self) -> i64 {
         let pass = self.spikes.run_once(&[self.lease], |_| {}).await;
@@ -169,6 +184,39 @@ async fn w29_a_limit_emits_at_most_once_per_window() {
     acme.at(320).await;
     assert_eq!(acme.judge().await, 1);
     assert_eq!(acme.events().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expiries_count_once_the_commits_of_their_time_do() {
+    let acme = SpikeFixture::start(Some("acme")).await;
+    let committed = |ended| Tally {
+        ended,
+        ..Tally::default()
+    };
+    // Replicas report commits up to 5 seconds later.
+    acme.at(8).await;
+    acme.expire(11).await;
+    acme.at(10).await;
+    assert_eq!(acme.judge().await, 0);
+    acme.at(12).await;
+    acme.count(committed(400)).await;
+    acme.at(20).await;
+    assert_eq!(acme.judge().await, 0, "11 of 411 are usual");
+    acme.at(28).await;
+    acme.expire(100).await;
+    acme.at(32).await;
+    acme.count(committed(100)).await;
+    acme.at(40).await;
+    assert_eq!(acme.judge().await, 1);
+    let fired = acme.events().await.remove(0);
+    assert_eq!(fired["type"], "reservation.expiry_rate_spike");
+    assert_eq!(
+        (
+            fired["data.occurrences"].as_str(),
+            fired["data.sample_count"].as_str()
+        ),
+        ("111", "611")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
