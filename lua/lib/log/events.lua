@@ -10,13 +10,24 @@ local function events_new(log, outbox, tenant, day, now, context, kind)
     first = false, count = 0}
 end
 
+-- Appends to a stream, and returns the entry. Its number is that of the trace, unless the stream has a later entry: an event that
+-- follows the loss of another one, under a clock that is behind, must not get the same entry, and so the same id.
+local function events_add(stream, now, number, ...)
+  local id = number and redis.pcall('XADD', stream, ('%d-%d'):format(now, number), ...)
+  return type(id) == 'string' and id or redis.call('XADD', stream, '*', ...)
+end
+
 -- Emits an event. scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
 local function event_append(events, event_type, scope, data)
   local cause = events.cause
   if not cause then
     -- Once per operation, however many events it emits.
     cause = events.kind and {'kind', events.kind} or {}
-    for name, value in events.context:gmatch('(%S+) ([^\n]*)') do cause[#cause + 1], cause[#cause + 2] = name, value end
+    for name, value in events.context:gmatch('(%S+) ([^\n]*)') do
+      cause[#cause + 1], cause[#cause + 2] = name, value
+      -- 16 bits: rows of views have room for five digits.
+      if name == 'trace_id' then events.number = tonumber(value:sub(-4), 16) end
+    end
     events.cause = cause
   end
   local facts = {'type', event_type, 'at_ms', events.now}
@@ -25,7 +36,7 @@ local function event_append(events, event_type, scope, data)
   for i = 1, #cause do facts[count + i] = cause[i] end
   count = count + #cause
   for i = 1, #data do facts[count + i] = data[i] end
-  local id = redis.call('XADD', events.log, '*', unpack(facts))
+  local id = events_add(events.log, events.now, not events.first and events.number, unpack(facts))
   events.first = events.first or id
   events.count = events.count + 1
 end
@@ -33,6 +44,6 @@ end
 -- Appends the pointer, and returns its place in the outbox.
 local function events_point(events)
   if events.count == 0 then return end
-  return redis.call('XADD', events.outbox, '*', 'tenant', events.tenant, 'day', events.day,
+  return events_add(events.outbox, events.now, events.number, 'tenant', events.tenant, 'day', events.day,
     'first', events.first, 'count', events.count)
 end

@@ -1,9 +1,14 @@
 //! An outbox that lost the entry of the fan-out's cursor in a failover is followed again from before that entry.
 
+use reqwest::Method;
+use serde_json::json;
+
 use super::fan_out::{fan_out, follow, fund, leases};
-use crate::harness::app::TestApp;
+use crate::admin::http::umbra_on;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::behind::{SubscriptionFixture, umbra};
 use crate::harness::redis_fixture::RedisFixture;
+use crate::harness::runtime_calls::tokens;
 
 /// The last entry of the outbox is lost: the one that the cursor names.
 async fn lose_last(app: &TestApp) {
@@ -124,5 +129,36 @@ async fn a_subscription_behind_a_lost_entry_gets_entries_with_lower_ids() {
         assert_eq!(hooked.catch_up().await, 1);
         hooked.expect_in_order(4).await;
         assert!(!hooked.is_behind().await);
+    }
+}
+
+#[tokio::test]
+async fn events_of_different_traces_do_not_share_an_entry_after_a_loss() {
+    let app = umbra_on(TestApp::spawn().await).await;
+    let keys = app.store.keys();
+    let log = keys.events(umbra(), "umbra", app.store.today());
+    let streams = [log, keys.outbox(umbra())];
+    for bits in [0_u16, 0x1234, 0xffff, 7] {
+        // Redis has lost what was before: only the millisecond could distinguish the entries.
+        for stream in &streams {
+            app.run::<i64>(&["DEL", stream]).await;
+        }
+        let trace = format!("0123456789abcdef0123456789ab{bits:04x}");
+        let headers = [
+            ("X-Admin-API-Key", ADMIN_KEY),
+            ("X-Service-Trace-Id", trace.as_str()),
+        ];
+        let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+        let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+        app.call(Method::POST, path, &headers, &body)
+            .await
+            .expect(200);
+        for stream in &streams {
+            let entries: Vec<(String, Vec<String>)> = app.run(&["XRANGE", stream, "-", "+"]).await;
+            let [(entry, _)] = &entries[..] else {
+                panic!("{entries:?}")
+            };
+            assert!(entry.ends_with(&format!("-{bits}")), "{stream}: {entry}");
+        }
     }
 }

@@ -104,7 +104,10 @@ impl EventLog {
     /// Appends one event without a pointer. Those of one log must come in the order of their times.
     pub async fn append(&mut self, tenant: &str, at_ms: i64, facts: &[(&str, &str)]) -> EntryId {
         // Behind what the service itself may have events in that very millisecond.
-        let sequence = self.taken.entry((tenant.to_owned(), at_ms)).or_insert(100);
+        let sequence = self
+            .taken
+            .entry((tenant.to_owned(), at_ms))
+            .or_insert(70_000);
         let entry = EntryId {
             ms: at_ms.unsigned_abs(),
             sequence: *sequence,
