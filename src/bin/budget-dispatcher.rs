@@ -48,6 +48,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         egress: config.webhooks.egress(),
         in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: config.deliveries.lane_concurrency,
+        host_rate: config.deliveries.host_rate,
         metrics_tenants: config.metrics_tenants,
         evidence: config.evidence.zip(issuing.clone()),
     };

@@ -147,6 +147,9 @@ pub struct WebhookConfig {
     roots: Option<TrustedRoots>,
 }
 
+/// Deliveries of one tenant's events to one host in a second, by default.
+pub const HOST_RATE: u32 = 200;
+
 /// Settings of deliveries.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Webhooks")]
@@ -158,6 +161,11 @@ pub struct DeliveryConfig {
     #[arg(long = "webhook-lane-concurrency", env = "BUDGET_WEBHOOK_LANE_CONCURRENCY", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub lane_concurrency: u32,
+    /// Deliveries of one tenant's events to one host that a dispatcher makes in a second; 0 for any number. Beyond it they wait.
+    ///
+    /// Raise it when a receiver of your own takes the events of one tenant faster
+    #[arg(long = "webhook-host-rate", env = "BUDGET_WEBHOOK_HOST_RATE", value_name = "N", default_value_t = HOST_RATE)]
+    pub host_rate: u32,
 }
 
 impl WebhookConfig {

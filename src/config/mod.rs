@@ -21,8 +21,8 @@ use crate::store::RedisOptions;
 use values::{Setting, ms};
 
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
-pub(crate) use http::LISTEN;
 pub use http::{CorsOrigins, DeliveryConfig, HttpConfig, WebhookConfig};
+pub(crate) use http::{HOST_RATE, LISTEN};
 pub use limits::{FixedLimits, LIMITS_HEADING, LimitsConfig, RetentionConfig};
 pub use log::{LogArgs, LogFormat, log_filter};
 pub(crate) use secrets::SecretSetting;

@@ -72,6 +72,8 @@ pub struct Settings {
     pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
+    /// Deliveries of one tenant's events to one host in a second; 0: any number.
+    pub host_rate: u32,
     /// Tenants whose budgets have gauges.
     pub metrics_tenants: TenantList,
     /// Evidence that is to be signed, and who issues it; `None` while it is off.
@@ -156,6 +158,7 @@ pub fn start(
         source,
         in_flight: settings.in_flight,
         lane_concurrency: lanes,
+        host_rate: settings.host_rate,
     };
     let shutdown = shutdown.clone();
     let deliveries = DeliveryWorker::new(

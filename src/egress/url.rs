@@ -24,6 +24,13 @@ pub struct AdmittedUrl {
     pub(super) addresses: Vec<SocketAddr>,
 }
 
+impl AdmittedUrl {
+    /// The host, as [`ReceiverUrl::host`].
+    pub fn host(&self) -> &str {
+        self.url.host()
+    }
+}
+
 /// Why a text is not the URL of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::host_rates::HostRates;
 use super::rendered_event::RenderedEvent;
 use super::start_order::StartTicket;
 use crate::admin::webhooks::Webhooks;
@@ -128,7 +129,7 @@ impl AttemptResult {
 
 /// Attempts a delivery once, and gives up at `until`. `ticket`: its place among overlapping attempts of the lane.
 pub(super) async fn attempt(
-    (webhooks, policies): (&Webhooks, &PolicyReader),
+    (webhooks, policies, rates): (&Webhooks, &PolicyReader, &HostRates),
     claim: &ClaimedDelivery,
     receiver: Option<&Receiver>,
     event: &RenderedEvent,
@@ -165,6 +166,10 @@ pub(super) async fn attempt(
         && let Err(delay) = ticket.wait().await
     {
         return AttemptResult::new(Outcome::Later(delay), "behind_another");
+    }
+    let tenant = claim.place.as_ref().map_or("", |place| &place.tenant);
+    if let Err(pause) = rates.take(tenant, target.host()) {
+        return AttemptResult::new(Outcome::Later(pause), "host_rate");
     }
     event.log_start(claim);
     if let Some(ticket) = ticket {

@@ -134,7 +134,7 @@ impl WorkerState {
             return AttemptResult::store_unavailable();
         };
         let result = attempt(
-            (&self.webhooks, &self.policies),
+            (&self.webhooks, &self.policies, &self.host_rates),
             claim,
             receiver.as_deref(),
             event,

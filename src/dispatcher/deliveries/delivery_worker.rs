@@ -16,6 +16,7 @@ use tracing::warn;
 use super::attempt::PolicyReader;
 use super::deliver::deliver;
 use super::end_queue::EndQueues;
+use super::host_rates::HostRates;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
@@ -76,6 +77,7 @@ impl DeliveryWorker {
             leases,
             clock,
             permits: Permits::new(settings.in_flight),
+            host_rates: HostRates::new(settings.host_rate),
             settings,
             start_order: Arc::default(),
             ends: EndQueues::default(),

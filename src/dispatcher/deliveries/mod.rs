@@ -10,6 +10,7 @@ mod end_queue;
 mod events;
 mod fan_out;
 mod fan_out_plan;
+mod host_rates;
 mod outcome_writer;
 mod partition_failures;
 mod permits;

@@ -13,6 +13,7 @@ use tracing::error;
 
 use super::attempt::PolicyReader;
 use super::end_queue::EndQueues;
+use super::host_rates::HostRates;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
@@ -75,6 +76,8 @@ pub struct DeliverySettings {
     pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
+    /// Deliveries of one tenant's events to one host in a second; 0: any number.
+    pub host_rate: u32,
 }
 
 /// State that the tasks of a delivery worker share.
@@ -85,6 +88,7 @@ pub(super) struct WorkerState {
     pub clock: ClockWatch,
     pub settings: DeliverySettings,
     pub permits: Arc<Permits>,
+    pub host_rates: HostRates,
     pub start_order: Arc<StartOrder>,
     /// Ended attempts that are not recorded yet.
     pub ends: EndQueues,

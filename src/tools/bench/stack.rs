@@ -87,7 +87,10 @@ impl Stack {
     pub fn dispatcher(&self) -> Result<Process, BenchError> {
         let start = || {
             let path = std::env::current_exe()?.with_file_name("budget-dispatcher");
-            Process::start(program(&path, &self.deployment))
+            let mut dispatcher = program(&path, &self.deployment);
+            // All receivers are on one host.
+            dispatcher.env("BUDGET_WEBHOOK_HOST_RATE", "0");
+            Process::start(dispatcher)
         };
         start().map_err(BenchError::Stack)
     }

@@ -18,7 +18,8 @@ use tracing_subscriber::filter::Targets;
 
 use crate::api;
 use crate::config::{
-    ConfigError, LogArgs, LogFormat, ServeArgs, ServeConfig, SigningConfig, TenantList, log_filter,
+    ConfigError, HOST_RATE, LogArgs, LogFormat, ServeArgs, ServeConfig, SigningConfig, TenantList,
+    log_filter,
 };
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
@@ -188,6 +189,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         egress: config.webhooks.egress(),
         in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: 1,
+        host_rate: HOST_RATE,
         metrics_tenants: TenantList::default(),
         evidence: signing(&data, &config).zip(planes.state.issuing.clone()),
     };

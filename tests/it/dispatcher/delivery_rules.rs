@@ -207,3 +207,53 @@ async fn w3_deliveries_behind_one_in_flight_fail_within_seconds_of_a_pause() {
         assert_eq!(receiver.arrived().len(), 1);
     }
 }
+
+#[tokio::test]
+async fn deliveries_of_a_tenant_to_one_host_keep_its_rate_and_none_is_lost() {
+    const EVENTS: usize = 30;
+    for lane_concurrency in [1, 4] {
+        let app = here().await;
+        let (flooded, other) = (
+            Receiver::start(Reply::Status(200, "")).await,
+            Receiver::start(Reply::Status(200, "")).await,
+        );
+        let to = async |host: &str, receiver: &Receiver| {
+            let url = format!("http://{host}:{}/in", receiver.address.port());
+            made(&app, json!({"url": url, "event_types": ["budget.funded"]})).await
+        };
+        for _ in 0..4 {
+            to("flooded.test", &flooded).await;
+        }
+        to("other.test", &other).await;
+        fund(&app, EVENTS).await;
+        let _running = RunningDispatcher::with_host_rate(&app, lane_concurrency, 20);
+        eventually("the first arrives", || async {
+            !flooded.arrived().is_empty()
+        })
+        .await;
+        let begun = std::time::Instant::now();
+        eventually("all arrive", || async {
+            let arrived = (flooded.arrived().len(), other.arrived().len());
+            match arrived == (4 * EVENTS, EVENTS) {
+                true => Ok(()),
+                false => Err(arrived),
+            }
+        })
+        .await;
+        // As many as in a second at once, then 20 a second.
+        let least = Duration::from_millis(4_500);
+        assert!(begun.elapsed() >= least, "{:?}", begun.elapsed());
+        let last = |receiver: &Receiver| receiver.arrived().last().map(|last| last.place);
+        assert!(
+            last(&other) < last(&flooded),
+            "the other host does not wait"
+        );
+        // Each subscription has a secret of its own.
+        let arrived = flooded.arrived();
+        let distinct: BTreeSet<_> = arrived
+            .iter()
+            .map(|request| request.header("x-service-signature"))
+            .collect();
+        assert_eq!(distinct.len(), 4 * EVENTS, "none arrives twice");
+    }
+}

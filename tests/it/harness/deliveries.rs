@@ -64,13 +64,13 @@ impl RunningDispatcher {
         in_flight: usize,
         settings: &[&str],
     ) -> Self {
-        let (none, limits) = (TenantList::default(), (lane_concurrency, in_flight));
+        let (none, limits) = (TenantList::default(), (lane_concurrency, in_flight, 0));
         Self::launch(redis_url, app, limits, none, settings, local())
     }
 
     /// A dispatcher with another egress, and with this many first attempts of a lane in flight.
     pub fn reaching(app: &TestApp, lane_concurrency: u32, way_out: Egress) -> Self {
-        let limits = (lane_concurrency, dispatch::IN_FLIGHT_MAX);
+        let limits = (lane_concurrency, dispatch::IN_FLIGHT_MAX, 0);
         Self::launch(
             &app.redis_url,
             app,
@@ -84,14 +84,23 @@ impl RunningDispatcher {
     /// A dispatcher that has gauges of the budgets of these tenants.
     pub fn with_gauges(app: &TestApp, tenants: &[&str]) -> Self {
         let tenants = TenantList(tenants.iter().map(|name| tenant_id(name)).collect());
-        let limits = (1, dispatch::IN_FLIGHT_MAX);
+        let limits = (1, dispatch::IN_FLIGHT_MAX, 0);
         Self::launch(&app.redis_url, app, limits, tenants, &[], local())
+    }
+
+    /// A dispatcher that makes at most this many deliveries in a second to one host.
+    pub fn with_host_rate(app: &TestApp, lane_concurrency: u32, host_rate: u32) -> Self {
+        let (none, limits) = (
+            TenantList::default(),
+            (lane_concurrency, dispatch::IN_FLIGHT_MAX, host_rate),
+        );
+        Self::launch(&app.redis_url, app, limits, none, &[], local())
     }
 
     fn launch(
         redis_url: &str,
         app: &TestApp,
-        (lane_concurrency, in_flight): (u32, usize),
+        (lane_concurrency, in_flight, host_rate): (u32, usize, u32),
         metrics_tenants: TenantList,
         settings: &[&str],
         egress: Egress,
@@ -107,6 +116,7 @@ impl RunningDispatcher {
             egress,
             in_flight,
             lane_concurrency,
+            host_rate,
             metrics_tenants,
             evidence: None,
         };

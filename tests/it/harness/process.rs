@@ -41,10 +41,12 @@ impl Process {
 
     /// The same with more in its environment.
     pub fn delivering_dispatcher_in(
-        environment: Environment,
+        mut environment: Environment,
         redis_url: &str,
         prefix: &str,
     ) -> Self {
+        // All receivers are on one host.
+        environment.push(("BUDGET_WEBHOOK_HOST_RATE", "0".to_owned()));
         let keys = ["--secret-keys", super::app::SECRET_KEYS];
         let arguments = ["--redis-url", redis_url, "--key-prefix", prefix];
         Self::start(

@@ -285,6 +285,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_is_about_a_second_behind() {
         egress: config.webhooks.egress(),
         in_flight: 8,
         lane_concurrency: 1,
+        host_rate: 0,
         metrics_tenants: budget_authority::config::TenantList::default(),
         evidence: None,
     };
