@@ -49,9 +49,10 @@ local delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_s
   mark, subscription_id, epoch, stale_ms, source, read, next, too_old = unpack(ARGV, 1, 16)
 local deliveries_from = 17
 -- End of the signature.
--- @include base/time, delivery/queue
+-- @include base/time, base/slot, delivery/queue
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
+slot_check(lanes)
 if queue_mark(webhooks_mark) ~= mark then return {'stale'} end
 local is_closed = mark ~= '' and redis.call('HGET', tenant, 'status') == 'CLOSED'
 local queue = queue_new(now, day, lane_concurrency,

@@ -69,9 +69,10 @@ local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_
   = unpack(ARGV, 1, 16)
 local attempts_from = 17
 -- End of the signature.
--- @include base/time, delivery/state, delivery/claim
+-- @include base/time, base/slot, delivery/state, delivery/claim
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
+slot_check(lanes)
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = webhooks_mark_prefix})
 -- When a delivery with a damaged record is tried again.

@@ -50,9 +50,10 @@ local owners_from = 11
 local owners_to = 10 + ARGV[10]
 local parts_from = owners_to + 1
 -- End of the signature.
--- @include base/time, delivery/queue
+-- @include base/time, base/slot, delivery/queue
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
+slot_check(lanes)
 local owners, stale = {}, {'stale'}
 for i = marks_from, #KEYS do
   local at = owners_from + 2 * (i - marks_from)

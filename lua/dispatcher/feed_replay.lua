@@ -44,11 +44,12 @@ local lease, lanes, open, behind_index, queued_deliveries, replays, replay, repl
 local webhook_prefix, tenant_prefix, replay_lock_prefix, delivery_prefix, lane_prefix, window_prefix,
   deliveries_prefix, fencing_token, replay_id, most, lane_concurrency, stale_before_ms = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/state, delivery/queue
+-- @include base/time, base/slot, delivery/state, delivery/queue
 -- Deliveries of one call; how many of those that may be open may be of replays; when a replay that has to wait is looked at again.
 local ROWS, REPLAYING_MAX, AGAIN_MS = 50, 250, 200
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+slot_check(lanes)
 local subscription_id, epoch, at_ms, queued_on = unpack(redis.call('HMGET', replay, 'subscription_id', 'epoch',
   'created_at_ms', 'day'))
 -- A replay of an earlier release, which delivered none, ends like that of a subscription that is gone.

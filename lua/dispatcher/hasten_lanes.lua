@@ -33,10 +33,11 @@ local lanes = KEYS[1]
 local delivery_prefix, webhook_prefix, window_prefix, tenant_prefix, lane_prefix, after_ms, passed, first_ms,
   retry_ms, retries = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/state
+-- @include base/time, base/slot, delivery/state
 -- Lanes of one call, and the retries of each that are examined: the last due ones.
 local LANES, RETRIES = 20, 20
 local now = now_ms()
+slot_check(lanes)
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
 local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', passed, LANES)

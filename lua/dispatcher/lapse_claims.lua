@@ -37,9 +37,10 @@ local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
 local webhook_prefix, tenant_prefix, delivery_prefix, lane_prefix, window_prefix, fencing_token, over_ms, alive, after
   = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/state
+-- @include base/time, base/slot, delivery/state
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+slot_check(lanes)
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
 local ROWS, DAMAGED_MS = 100, 60000

@@ -44,7 +44,7 @@ local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
 local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, fencing_token,
   dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/state, delivery/claim
+-- @include base/time, base/slot, delivery/state, delivery/claim
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
@@ -58,6 +58,7 @@ local REASONS = {[TOO_OLD] = 'too_old', [NOT_ACTIVE] = 'subscription_inactive', 
 local READS, ENDS = 128, 32
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+slot_check(lanes)
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = webhooks_mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}

@@ -13,6 +13,7 @@ fragments! {
     "base/int64",
     "base/int64_wrapping",
     "base/hash_fields",
+    "base/slot",
     "base/counter",
     "log/days",
     "log/short_lived",

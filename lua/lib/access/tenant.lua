@@ -14,6 +14,8 @@ local function tenant_refusal(tenant_key, ...)
   if status == 'ACTIVE' then return nil, settings end
   if status == 'CLOSED' then return 'tenant_closed', settings end
   if status == 'SUSPENDED' then return 'tenant_suspended', settings end
+  -- That the slot moves to another node says nothing about the record.
+  if settings.err and not settings.err:find('WRONGTYPE', 1, true) then error(settings) end
   if settings.err or status or redis.call('EXISTS', tenant_key) == 1 then return 'tenant_unreadable', settings end
   return nil, settings
 end

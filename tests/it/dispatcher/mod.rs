@@ -32,6 +32,7 @@ pub(crate) mod lease;
 mod lost_entries;
 mod lost_replies;
 mod many_in_flight;
+mod moving_slots;
 mod noisy_tenants;
 mod outboxes;
 mod overlaps;
