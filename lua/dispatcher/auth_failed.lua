@@ -61,8 +61,8 @@ local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.auth_failed', nil, data)
 events_point(events)
 -- The rest marks that this minute has had its event. It is not needed afterwards.
-redis.call('DEL', auth_failures)
 redis.call('HSET', auth_failures, 'minute_ms', minute)
+redis.call('HDEL', auth_failures, 'count', 'context', 'reason')
 redis.call('PEXPIRE', auth_failures, 60000)
 if not settings.err then day_register(days, tenant_key, settings, tenant, day, now) end
 return {'flushed', 1}

@@ -119,8 +119,8 @@ else
   for field in pairs(fired) do
     if not kept[field] then outdated[#outdated + 1] = field end
   end
-  if #outdated > 0 then redis.call('HDEL', traffic, unpack(outdated)) end
   for field, state in pairs(kept) do redis.call('HSET', traffic, field, state) end
+  if #outdated > 0 then redis.call('HDEL', traffic, unpack(outdated)) end
 end
 if is_watched then
   redis.call('PEXPIRE', traffic, 2 * math.max(span_ms, TRAFFIC_WIDTHS[1] * TRAFFIC_BUCKETS * 1000))

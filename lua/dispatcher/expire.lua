@@ -42,7 +42,7 @@ local reservation_prefix, budget_prefix, day, day_start_ms, tenant, rows, contex
   = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/thresholds, ledger/budgets, log/events
--- @include base/hash_fields, ledger/ledger_hold, ledger/usual_grace
+-- @include base/hash_fields, base/slot, ledger/ledger_hold, ledger/usual_grace
 -- @include detect/traffic, ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -79,6 +79,7 @@ local moved = holds_moved(holds)
 -- Keys that are written without a read: one of the wrong type raises here, before any hold returns.
 for _, index in ipairs({other_graces, due_tenants, quarantine, days, traffic_due}) do redis.call('ZCARD', index) end
 event_preconditions(moved, event_log, outbox)
+slot_check(due)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, context)

@@ -21,12 +21,14 @@ local dispatcher, duration_ms, action = unpack(ARGV)
 local now = now_ms()
 
 -- Effects: none can fail.
-redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
 if action == 'leave' then
-  redis.call('ZREM', dispatchers, dispatcher)
+  redis.call('ZADD', dispatchers, now, dispatcher)
 else
+  redis.call('ZADD', dispatchers, now + duration_ms, dispatcher)
   -- A time further ahead than its own duration dates from before the clock was set back.
   redis.call('ZREMRANGEBYSCORE', dispatchers, '(' .. now + duration_ms, '+inf')
-  redis.call('ZADD', dispatchers, now + duration_ms, dispatcher)
 end
-return {'alive', now, unpack(redis.call('ZRANGE', dispatchers, 0, -1))}
+local alive = redis.call('ZRANGEBYSCORE', dispatchers, '(' .. now, '+inf')
+-- Last: the list is gone with its last entry.
+redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
+return {'alive', now, unpack(alive)}

@@ -35,7 +35,7 @@ local lease, reservations, usage_events, event_log, audit_log, seals, chain, day
 local member, of_day_start_ms, fencing_token, drop_events, drop_audit, reservations_again_ms, usage_events_again_ms,
   events_again_ms, audit_again_ms = unpack(ARGV)
 -- End of the signature.
--- @include base/time
+-- @include base/time, base/slot
 local HOUR_MS = 3600000
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local now = now_ms()
@@ -66,6 +66,7 @@ end
 
 -- Reads. The registry is written without having been read: one of another type raises here.
 redis.call('ZCARD', days)
+slot_check(days)
 local events, audit, anchored, sealed_again_ms = 0, 0, nil, tonumber(audit_again_ms)
 if drop_events == '1' and redis.call('EXISTS', event_log) == 1 then events = redis.call('XLEN', event_log) end
 if drop_audit ~= '0' and redis.call('EXISTS', audit_log) == 1 then

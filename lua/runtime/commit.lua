@@ -141,6 +141,7 @@ if counting_policy or stored_bytes ~= '' then
   -- @cold ledger/rates
   counts = rates_read(rates, now, counting_policy or '-', scope_path, 'committed', 'bytes')
 end
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZCARD', due .. ':other_graces') end
 
 local inputs, digest
 if evidence ~= '' then

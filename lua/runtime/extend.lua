@@ -93,8 +93,9 @@ if stored_bytes ~= '' then
   -- @cold ledger/rates
   counts = rates_read(rates, now, '-', scope_path, 'bytes')
 end
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZCARD', due .. ':other_graces') end
 
--- Effects. First the indexes: they were not read, and one of another type raises before anything is extended.
+-- Effects. First the indexes in KEYS: they were not read, and one of another type raises before anything is extended.
 redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', due .. ':other_graces', 'XX', expiry, reservation_id) end
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)

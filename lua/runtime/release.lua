@@ -105,6 +105,7 @@ if tenant == '' then
   -- @cold log/audit
   audit_append = audit_trail(owner, audit_log, chain, unsealed, days)
 end
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZCARD', due .. ':other_graces') end
 
 local inputs, digest
 if evidence ~= '' then

@@ -36,7 +36,7 @@ local ledgers_from = 10
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, base/int64_wrapping, ledger/thresholds
 -- @include ledger/thresholds_crossed, base/hash_fields, ledger/budgets, log/events
--- @include ledger/funding, ledger/over_limit_or_in_debt, admin/bulk
+-- @include ledger/funding, ledger/over_limit_or_in_debt, admin/bulk, base/slot
 local CORRUPT = 'failed INTERNAL_ERROR The record of the budget cannot be read'
 
 -- Refusals: read only.
@@ -97,6 +97,7 @@ end
 redis.call('ZCARD', days)
 redis.call('ZCARD', idempotency_due)
 redis.call('ZCARD', over_limit_or_in_debt)
+slot_check(over_limit_or_in_debt)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 

@@ -76,8 +76,8 @@ if #removed > 0 then redis.call('HDEL', policy, unpack(removed)) end
 if #changed > 0 then
   policy_change(tenant_key, policy_changes, version, policy_id)
   if sent_name ~= '' and sent_name ~= name then
-    redis.call('HDEL', policy_names, name)
     redis.call('HSET', policy_names, sent_name, policy_id)
+    redis.call('HDEL', policy_names, name)
     name = sent_name
   end
   local events = events_new(event_log, outbox, tenant, day, now, context)

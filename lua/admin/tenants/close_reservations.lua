@@ -31,7 +31,7 @@ local tenant_key, lease, closing_key, due, other_graces, due_tenants, quarantine
 local reservation_prefix, budget_prefix, tenant, fencing_token, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold
--- @include ledger/holds, ledger/usual_grace, admin/closing
+-- @include ledger/holds, ledger/usual_grace, admin/closing, base/slot
 local now = now_ms()
 if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local closing, ends = closing_read(closing_key, 'reservations')
@@ -71,6 +71,7 @@ for _, budget in ipairs(moved) do
 end
 -- Keys that are written without a read: one of the wrong type raises here.
 for _, index in ipairs({other_graces, due_tenants, quarantine}) do redis.call('ZCARD', index) end
+slot_check(due)
 
 -- Effects: none can fail.
 for _, budget in ipairs(moved) do ledger_write_hold(budget) end

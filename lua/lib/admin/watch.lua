@@ -3,7 +3,7 @@ watch: keeps what subscriptions watch besides the usual: utilization thresholds,
 `<metric>:<limit>:<window>`. What a tenant's own active subscriptions watch is in a hash; what the operator's do is copied to
 each partition. The union of all is in the tenant's record, which every operation reads anyway.
 ]]
--- @include base/counter, ledger/thresholds
+-- @include base/counter, base/slot, ledger/thresholds
 
 -- Burn rates are counted in buckets of a tenth of each window.
 local WATCH_BURN_WINDOWS = 4
@@ -77,6 +77,7 @@ end
 
 -- Called before the effects: raises where watch_write would.
 local function watch_check(watch, thresholds)
+  slot_check(watch)
   redis.call('HLEN', watch)
   counter_check(thresholds, redis.call('HGET', thresholds, 'source_version') or '0')
 end

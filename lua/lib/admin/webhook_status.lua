@@ -10,7 +10,8 @@ local function webhooks_mark_read(webhooks_mark)
   return type(mark) == 'string' and mark or ''
 end
 
--- Called after each change of one of the owner's subscriptions. before: of webhooks_mark_read.
+-- Called after each change of one of the owner's subscriptions. before: of webhooks_mark_read. Where the change removes one, the
+-- caller has checked the slot.
 local function webhooks_mark_renew(webhooks_mark, webhooks, before, subscription_id)
   if redis.call('ZCARD', webhooks) == 0 then return redis.call('DEL', webhooks_mark) end
   local time = redis.call('TIME')

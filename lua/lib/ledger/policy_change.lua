@@ -9,8 +9,7 @@ local function policy_change(tenant_key, policy_changes, version, policy_id)
   local newest = redis.call('LINDEX', policy_changes, 0)
   -- Another release, or an operator by hand, changed the version without a list of changes: replicas read all policies.
   local is_whole = newest and newest:match('^%S+') == redis.call('HGET', tenant_key, 'policies')
-  if not is_whole then redis.call('DEL', policy_changes) end
   redis.call('HSET', tenant_key, 'policies', version)
   redis.call('LPUSH', policy_changes, version .. ' ' .. policy_id)
-  redis.call('LTRIM', policy_changes, 0, POLICY_CHANGES_KEPT - 1)
+  redis.call('LTRIM', policy_changes, 0, is_whole and POLICY_CHANGES_KEPT - 1 or 0)
 end

@@ -3,6 +3,7 @@ rates: counts how often a scope has reserved and committed under a policy in the
 of client-chosen data the tenant's requests have stored. One hash per tenant holds the counts of one minute; the first count of
 the next one replaces it, and a TTL removes the last.
 ]]
+-- @include base/slot
 
 local RATES_MINUTE_MS = 60000
 
@@ -16,6 +17,8 @@ local function rates_read(rates, now, policy_id, scope_path, ...)
   end
   local found = redis.call('HMGET', rates, 'minute_ms', unpack(counts.fields))
   counts.present = tonumber(found[1]) == counts.minute_ms
+  -- rates_count removes the counts of an earlier minute before it writes its own.
+  if found[1] and not counts.present then slot_check(rates) end
   for i = 1, #counts.fields do counts[i] = counts.present and tonumber(found[i + 1]) or 0 end
   return counts
 end

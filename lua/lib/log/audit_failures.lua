@@ -3,9 +3,11 @@ audit_failures: bounds the audit entries of requests that a tenant's keys may no
 refusals cost them nothing: above a rate per minute they are only counted, exactly, and one entry for the minute says
 how many. The counter keeps the minute, its count, and the entry of the first request beyond the rate.
 ]]
+-- @include base/slot
 
--- Called before the effects: raises if a key that the others write has another type.
+-- Called before the effects: raises if a key that the others write has another type, or cannot be written anew.
 local function audit_failures_check(counter, index)
+  slot_check(counter)
   redis.call('HLEN', counter)
   redis.call('ZCARD', index)
 end

@@ -3,10 +3,11 @@ denials: bounds the events of denials, which cost the caller nothing: above a ra
 counted, exactly, and one event for the minute says how many. The hash of the tenant keeps the minute, its count, and
 the facts and the context of its first denial beyond the rate: not those of the request that emits the rollup.
 ]]
--- @include log/events, base/counter
+-- @include log/events, base/counter, base/slot
 
--- Called before the effects: raises if a key that the others write has another type.
+-- Called before the effects: raises if a key that the others write has another type, or cannot be written anew.
 local function denials_check(key, index, event_log, outbox)
+  slot_check(key)
   local counted = redis.call('HMGET', key, 'count', 'suppressed')
   for at = 1, 2 do counter_check(key, counted[at] or '0') end
   redis.call('ZCARD', index)

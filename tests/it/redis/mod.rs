@@ -9,6 +9,7 @@ mod hostile_tenants;
 pub(crate) mod lanes;
 pub(crate) mod memory;
 pub(crate) mod midnight;
+mod moving_commits;
 pub(crate) mod node_down;
 pub(crate) mod outage;
 pub(crate) mod scripts;

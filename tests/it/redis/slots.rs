@@ -24,31 +24,37 @@ use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
 
 /// How often the service had to call Redis again because a slot was migrating.
-fn repetitions(fixture: &LedgerFixture) -> u64 {
+pub fn repetitions(fixture: &LedgerFixture) -> u64 {
     let counter = &fixture.store.metrics().extra_round_trips;
     let of = |reason: &str| counter.with_label_values(&[reason]).get();
     of("tryagain") + of("ask")
 }
 
 /// Waits until a call has been repeated more often than `before`, or is over.
-async fn repeated_request<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u64) {
+pub async fn repeated_request<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u64) {
     eventually("it asks again", || async {
         call.is_finished() || repetitions(fixture) > before + 1
     })
     .await;
 }
 
-struct MovingSlot {
+pub struct MovingSlot {
     cluster: RedisCluster,
-    app: TestApp,
+    pub app: TestApp,
     client: RetryingClient,
 }
 
 impl MovingSlot {
     /// A tenant with a ledger of 1000, a hold of 300, and an event in its log, so that every key of a commit is there.
-    async fn new() -> (Self, String) {
+    pub async fn new() -> (Self, String) {
+        Self::with(&[]).await
+    }
+
+    /// The same with more settings.
+    pub async fn with(settings: &[&str]) -> (Self, String) {
         let cluster = block_in_place(RedisCluster::start);
-        let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
+        let settings = [LONG_REDIS_TIMEOUT, settings].concat();
+        let app = TestApp::spawn_on(&cluster.url(), &settings).await;
         app.budget("tenant:acme", 1_000, 0).await;
         let client = RetryingClient::with_long_timeout(&[app.address], &app.keys[0]);
         app.reserve("too much", 1_001).await.expect(409);
@@ -66,7 +72,7 @@ impl MovingSlot {
         (moving, id)
     }
 
-    fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Response> {
+    pub fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Response> {
         let client = self.client.clone();
         tokio::spawn(async move {
             let response = client.ask(method, &path, body.as_ref()).await;
@@ -75,7 +81,7 @@ impl MovingSlot {
     }
 
     /// Starts to move the tenant's slot: all keys that `first` accepts go, the others wait.
-    fn begin_move(&self, first: impl Fn(&str) -> bool) -> Resharding<'_> {
+    pub fn begin_move(&self, first: impl Fn(&str) -> bool) -> Resharding<'_> {
         let fixture = &self.app;
         let key = fixture
             .store
@@ -288,36 +294,6 @@ async fn a_verification_reports_no_migrating_record() {
         let report = budget_authority::tools::verify::verify(&fixture.store, None, |_| {}).await;
         let report = report.expect("Redis answers");
         assert!(report.is_right(), "{}", report.table(true));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_limited_commit_waits_for_migrating_counts_and_is_counted_once() {
-    for counts_exist in [true, false] {
-        let (moving, _) = MovingSlot::new().await;
-        let app = &moving.app;
-        let limits = json!({"rate_limits": {"max_commits_per_minute": 100}});
-        let policy = app.policy("p", "tenant:acme", limits).await;
-        let held = app.reserve("counted", 100).await;
-        let id = held.text("/reservation_id").to_owned();
-        let rates = app.store.keys().rates(app.callers[0].partition, "acme");
-        if !counts_exist {
-            app.run::<()>(&["DEL", &rates]).await;
-        }
-        let resharding = block_in_place(|| moving.begin_move(|key| key == rates));
-        let before = repetitions(app);
-        let body = json!({"idempotency_key": "c", "actual": tokens(60)});
-        let path = format!("/v1/reservations/{id}/commit");
-        let committing = moving.send(Method::POST, path, Some(body));
-        repeated_request(&committing, app, before).await;
-        block_in_place(|| resharding.finish());
-        let response = committing.await.expect("no panic");
-        assert_eq!(response.amount("charged"), Some(60), "{response:?}");
-        let field = format!("committed {policy} tenant:acme");
-        let counted: i64 = app.run(&["HGET", &rates, &field]).await;
-        assert_eq!(counted, 1);
-        let audit = LedgerAudit::run(app, 0).await;
-        assert_eq!(audit.figure("tenant:acme", "spent"), 60);
     }
 }
 

@@ -3,6 +3,7 @@
 //! A proxy tries each call of the examples and of further operations. The scripts of the dispatcher's workers are called as
 //! they get to it: what they write before an error is checked, and `tests/it/dispatcher` tests what they do without a key.
 
+mod moving_slot;
 mod operations;
 mod trials;
 
@@ -145,17 +146,18 @@ const SPARED: [(&str, &[(&str, &str)]); 10] = [
 
 /// What is written before the error, and does no harm: a due time without a reservation, an entry of the stream of evidence
 /// without its decision, a replay of an id that is new.
-const WRITTEN: [Pair; 6] = [
+const WRITTEN: [Pair; 7] = [
     ("commit", "due"),
     ("queue_replay", "replay_events"),
     ("release", "due"),
     ("reserve", "due"),
     ("reserve", "due_tenants"),
+    ("reserve", "other_graces"),
     ("reserve", "reservations"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_raises_the_error_of_a_wrong_type_before_it_writes() {
+async fn a_script_raises_the_error_of_a_wrong_type_or_a_moved_key_before_it_writes() {
     let server = RedisServer::start();
     let trials = Trials::before(&server);
     operations::attest(&trials.url()).await;
@@ -196,4 +198,8 @@ async fn a_script_raises_the_error_of_a_wrong_type_before_it_writes() {
         .collect();
     let differ: Vec<_> = spared.symmetric_difference(&declared).collect();
     assert!(differ.is_empty(), "{differ:#?}");
+
+    let mut moving = trials.moving_outcomes();
+    moving.retain(|_, outcomes| !outcomes.wrong.is_empty());
+    assert!(moving.is_empty(), "in a moving slot: {moving:#?}");
 }

@@ -98,6 +98,12 @@ pub async fn spend(app: &TestApp) {
         json!({"operation": "CREDIT", "amount": tokens(9_000)}),
     )
     .await;
+    let id = app.create("next minute", ROOT, 10, json!({})).await;
+    let rates = app.store.keys().rates(app.callers[0].partition, "acme");
+    app.run::<()>(&["HSET", &rates, "minute_ms", "0"]).await;
+    app.commit(id.text("/reservation_id"), "c", 1)
+        .await
+        .expect(200);
     let id = app.create("late", ROOT, 10, json!({})).await;
     app.backdate(id.text("/reservation_id"), 60_000).await;
     assert_eq!(app.sweep().await, 1);
@@ -115,9 +121,6 @@ pub async fn spend(app: &TestApp) {
 /// Subscriptions of a tenant and of the operator that watch, pause, and end.
 pub async fn watch(app: &TestApp) -> Receiver {
     let receiver = Receiver::start(Reply::Status(503, "")).await;
-    let rates =
-        json!({"budget_utilization": [0.5], "burn_rate": [{"limit": 1.0, "window_seconds": 300}]});
-    let _ = rates;
     let hook = json!({"url": receiver.url("/in"), 
         "event_types": ["budget.funded", "budget.threshold_crossed", "budget.burn_rate_anomaly"],
         "thresholds": {"budget_utilization": [0.5], "burn_rate_window_seconds": 60}, "disable_after_failures": 1});
@@ -201,6 +204,16 @@ pub async fn attest(url: &str) {
     app.release(id.text("/reservation_id"), "r")
         .await
         .expect(200);
+    for end in ["commit", "release"] {
+        let id = app
+            .create(end, ROOT, 10, json!({"grace_period_ms": 0}))
+            .await;
+        let id = id.text("/reservation_id");
+        match end {
+            "commit" => app.commit(id, "c", 5).await.expect(200),
+            _ => app.release(id, "r").await.expect(200),
+        };
+    }
     app.decide("d", ROOT, 10).await.expect(200);
     app.post_event("e", ROOT, 10, json!({})).await.expect(201);
     for number in 0..2 {

@@ -1,5 +1,5 @@
 //! A proxy before Redis. It tries each call of a script on a copy of the data, with one key after the other of a wrong
-//! type, and then passes it on.
+//! type, and as in a moving slot, and then passes it on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufReader, Write};
@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use budget_authority::store::keys::Key;
 use budget_authority::store::signature::Signature;
-use redis::{Connection, RedisResult, Value};
+use redis::{Cmd, Connection, RedisResult, Value};
 
+use super::moving_slot::{in_moving_slot, judge};
 use crate::harness::redis::RedisServer;
 use crate::harness::resp_server::request;
 use crate::harness::signatures::SIGNATURES;
@@ -39,6 +40,14 @@ pub struct Outcomes {
     pub wrong: BTreeSet<String>,
 }
 
+/// Trials of a script in a moving slot.
+#[derive(Debug, Default)]
+pub struct MovingOutcomes {
+    tries: usize,
+    /// What was wrong with them.
+    pub wrong: BTreeSet<String>,
+}
+
 /// See the module documentation.
 pub struct Trials {
     port: u16,
@@ -49,6 +58,7 @@ struct State {
     redis: Connection,
     scripts: HashMap<Vec<u8>, &'static Signature>,
     outcomes: BTreeMap<Pair, Outcomes>,
+    moving: BTreeMap<&'static str, MovingOutcomes>,
 }
 
 impl Trials {
@@ -67,6 +77,7 @@ impl Trials {
             redis,
             scripts,
             outcomes: BTreeMap::new(),
+            moving: BTreeMap::new(),
         }));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let trials = Self {
@@ -98,6 +109,12 @@ impl Trials {
         let mut state = self.state.lock().expect("no panic");
         std::mem::take(&mut state.outcomes)
     }
+
+    /// The outcomes in a moving slot so far.
+    pub fn moving_outcomes(&self) -> BTreeMap<&'static str, MovingOutcomes> {
+        let mut state = self.state.lock().expect("no panic");
+        std::mem::take(&mut state.moving)
+    }
 }
 
 /// Tries and passes on the requests of a client.
@@ -116,8 +133,8 @@ fn pass(client: TcpStream, port: u16, state: &Mutex<State>) -> Option<()> {
     None
 }
 
-fn command(words: &[Vec<u8>]) -> redis::Cmd {
-    let mut command = redis::Cmd::new();
+fn command(words: &[Vec<u8>]) -> Cmd {
+    let mut command = Cmd::new();
     command.arg(words);
     command
 }
@@ -134,6 +151,7 @@ impl State {
             Some(end) => format!("{}*", &keys[0][..=end]),
             None => keys[0].clone(),
         };
+        self.try_in_moving_slot(signature, &beside, words)?;
         if !signature.builds.is_empty() {
             let mut stored = redis::cmd("KEYS");
             let stored: Vec<_> = stored.arg(&beside).query(&mut self.redis).ok()?;
@@ -148,7 +166,16 @@ impl State {
             if tried.raised > 0 || !tried.wrong.is_empty() || tried.succeeded == TRIES {
                 continue;
             }
-            let (says, written) = self.trial(&beside, name, key.kind, words)?;
+            let (reply, written) = self.trial(&beside, (name, key.kind), &command(words))?;
+            let says = match reply {
+                Ok(Value::Array(words)) => match words.first() {
+                    Some(Value::BulkString(word)) => String::from_utf8(word.clone()).ok(),
+                    _ => None,
+                }
+                .filter(|word| NAMES.contains(&word.as_str())),
+                Ok(_) => None,
+                Err(error) => Some(error.to_string()),
+            };
             let tried = self.outcomes.entry(pair).or_default();
             match says {
                 None => tried.succeeded += 1,
@@ -165,24 +192,51 @@ impl State {
         Some(())
     }
 
-    /// Makes a call while a key has another type: its error, or the word that names the damage; and what it has written.
+    /// Tries a call as in a moving slot, first with and then without the keys that the script builds.
+    fn try_in_moving_slot(
+        &mut self,
+        signature: &Signature,
+        beside: &str,
+        words: &[Vec<u8>],
+    ) -> Option<()> {
+        let script = &signature.script;
+        let outcomes = self.moving.entry(script.name()).or_default();
+        outcomes.tries += 1;
+        if outcomes.tries > TRIES {
+            return Some(());
+        }
+        for have_built_keys_moved in [false, true] {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(in_moving_slot(script.source(), have_built_keys_moved));
+            eval.arg(&words[2..]);
+            let (reply, written) = self.trial(beside, ("", ""), &eval)?;
+            let wrong = judge(&reply, &written);
+            self.moving
+                .entry(script.name())
+                .or_default()
+                .wrong
+                .extend(wrong);
+        }
+        Some(())
+    }
+
+    /// Makes a call on the copy, while a key has another type than this one: its reply, and the keys that it has changed.
     fn trial(
         &mut self,
         beside: &str,
-        key: &str,
-        kind: &str,
-        call: &[Vec<u8>],
-    ) -> Option<(Option<String>, Vec<String>)> {
+        (key, kind): (&str, &str),
+        call: &Cmd,
+    ) -> Option<(RedisResult<Value>, Vec<String>)> {
         let mut pipe = redis::pipe();
         pipe.atomic().ignore_errors();
         pipe.cmd("EVAL").arg(COPY).arg(0);
         pipe.arg(beside).arg(key).arg(kind);
         pipe.cmd("SELECT").arg(1);
         pipe.cmd("EVAL").arg(DIGESTS).arg(0);
-        pipe.add_command(command(call));
+        pipe.add_command(call.clone());
         pipe.cmd("EVAL").arg(DIGESTS).arg(0);
         pipe.cmd("SELECT").arg(0);
-        let replies: Vec<RedisResult<Value>> = pipe.query(&mut self.redis).ok()?;
+        let mut replies: Vec<RedisResult<Value>> = pipe.query(&mut self.redis).ok()?;
         let digests = |at: usize| -> BTreeSet<String> {
             let reply = replies[at].clone().expect("digests");
             redis::from_redis_value(reply).expect("texts")
@@ -191,16 +245,7 @@ impl State {
             .symmetric_difference(&digests(4))
             .cloned()
             .collect();
-        let says = match &replies[3] {
-            Ok(Value::Array(words)) => match words.first() {
-                Some(Value::BulkString(word)) => String::from_utf8(word.clone()).ok(),
-                _ => None,
-            }
-            .filter(|word| NAMES.contains(&word.as_str())),
-            Ok(_) => None,
-            Err(error) => Some(error.to_string()),
-        };
-        Some((says, written))
+        Some((replies.swap_remove(3), written))
     }
 }
 
@@ -271,7 +316,7 @@ fn matches(key: &Key, text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Copies the deployment to the second database, where a key gets a type that is not its own.
+/// Copies the deployment to the second database, where a key, if one is named, gets a type that is not its own.
 const COPY: &str = "
 local beside, key, kind = unpack(ARGV)
 redis.call('SELECT', 1)
@@ -285,6 +330,7 @@ redis.call('SELECT', 1)
 for _, name in ipairs(redis.call('KEYS', '*}:tenant:*')) do
   redis.call('HDEL', name, 'day')
 end
+if key == '' then return end
 redis.call('DEL', key)
 redis.call(kind == 'list' and 'SADD' or 'RPUSH', key, 'x')
 ";
