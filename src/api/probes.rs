@@ -3,7 +3,7 @@
 //! | path | response |
 //! |---|---|
 //! | `/live`, `/actuator/health/liveness` | 200 while the process runs |
-//! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503. `/ready` also warns while memory is short |
+//! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503. `/ready` also warns while memory is short, or a file must be rewritten |
 //! | `/metrics` | the Prometheus text format |
 //!
 //! A store outage drains traffic; it does not restart processes.
@@ -83,6 +83,13 @@ impl Probes {
         })
     }
 
+    /// The warning while the next restart of Redis may bring half of a transaction back.
+    fn file_warning(&self) -> Option<String> {
+        let warning = "Redis has not rewritten its append-only file since it started: allow BGREWRITEAOF, or run it before the next \
+                       restart";
+        self.store.has_file_as_found().then(|| warning.to_owned())
+    }
+
     /// Whether a request would be served now: not stopping, the right deployment, a node that answers, and none that evicts
     /// keys.
     async fn is_ready(&self) -> bool {
@@ -119,18 +126,17 @@ async fn readiness(State(probes): State<Probes>) -> Response {
     }
 }
 
-/// Readiness that warns. A replica whose Redis is short of memory stays ready: others would fare no better, and commits and
-/// releases must get through.
+/// Readiness that warns. A replica whose Redis is short of memory, or must not be restarted, stays ready: others would fare no
+/// better, and commits and releases must get through.
 async fn ready(State(probes): State<Probes>) -> Response {
     let response = readiness(State(probes.clone())).await;
-    let warning = probes.memory_warning();
-    match (response.status(), warning) {
-        (StatusCode::OK, Some(warning)) => {
-            let body = json!({"status": "UP", "warning": warning});
-            health(StatusCode::OK, body.to_string())
-        }
-        _ => response,
+    let warnings = [probes.memory_warning(), probes.file_warning()];
+    let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+    if response.status() != StatusCode::OK || warnings.is_empty() {
+        return response;
     }
+    let body = json!({"status": "UP", "warning": warnings.join(". ")});
+    health(StatusCode::OK, body.to_string())
 }
 
 const UP: &str = r#"{"status":"UP"}"#;

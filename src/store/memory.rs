@@ -46,7 +46,8 @@ impl Store {
         shares.max_by_key(|fullest| fullest.share)
     }
 
-    /// `INFO memory server` of each node that replies, with its address; what it says is remembered.
+    /// `INFO memory server persistence` of each node that replies, with its address; what it says is remembered, and an append-only
+    /// file rewritten where that is due.
     ///
     /// # Errors
     /// [`StoreError`] when the nodes are not known.
@@ -55,7 +56,7 @@ impl Store {
         limit: Duration,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let mut command = redis::cmd("INFO");
-        command.arg("memory").arg("server");
+        command.arg("memory").arg("server").arg("persistence");
         let limit = limit.min(self.timeout());
         let replies = self.send_to_nodes(Lane::Background, &command, limit);
         let mut infos = Vec::new();
@@ -66,6 +67,7 @@ impl Store {
             let info = reply.unwrap_or_default();
             node.memory.note(MemoryShare::of_info(&info));
             self.note_run_id(&node.address, &info);
+            self.rewrite_file(&node, &info, limit).await;
             infos.push((node.address.clone(), info));
         }
         let shares = infos.iter().map(|(_, info)| MemoryShare::of_info(info));

@@ -2,6 +2,7 @@
 //! clock are in [`crate::driver`].
 
 pub mod admin;
+mod append_only;
 mod calls;
 mod deadline;
 pub mod deployment;
@@ -51,6 +52,7 @@ use crate::driver::identity::Identity;
 use crate::driver::link::{Dialer, Replicas};
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
+use crate::store::append_only::FilesAsFound;
 use crate::store::primaries::Primaries;
 use crate::store::stock::SeenStocks;
 use crate::store::unreadable::Unreadable;
@@ -80,6 +82,7 @@ struct Inner {
     stocks: SeenStocks,
     unreadable: Unreadable,
     primaries: Primaries,
+    files_as_found: FilesAsFound,
 }
 
 impl Store {
@@ -125,6 +128,7 @@ impl Store {
             stocks: SeenStocks::default(),
             unreadable: Unreadable::default(),
             primaries: Primaries::default(),
+            files_as_found: FilesAsFound::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),

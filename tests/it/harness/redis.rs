@@ -125,6 +125,11 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Kills the server without giving it time to say goodbye.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

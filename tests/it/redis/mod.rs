@@ -18,5 +18,6 @@ pub(crate) mod slots;
 pub(crate) mod start;
 mod stocks;
 pub(crate) mod topologies;
+mod torn_files;
 pub(crate) mod waiting;
 mod wrong_types;
