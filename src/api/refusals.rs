@@ -13,8 +13,8 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
     BulkRefusal as Bulk, EvaluatedRefusal, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
-    ReservationRefusal as Reservation, StockTooLarge, TenantRefusal as Tenant, TooManySorts,
-    WebhookRefusal as Webhook,
+    ReservationRefusal as Reservation, StockTooLarge, TenantRefusal as Tenant, TooManyScanned,
+    TooManySorts, WebhookRefusal as Webhook,
 };
 use crate::store::StoreError;
 
@@ -26,6 +26,8 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let error = match error {
             StoreError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
+            // Its list has not called a script.
+            StoreError::Refusal(refusal @ Refusal::Scan(_)) => return refusal.into(),
             StoreError::Refusal(refusal) => refusal.into(),
             StoreError::Attested(refusal, evidence) => Self::from(refusal).with_evidence(*evidence),
             StoreError::Unavailable(_) => Self::unavailable(error, 1),
@@ -145,7 +147,7 @@ impl From<Refusal> for ApiError {
 
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
-            R::Stock(_) | R::Sort(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
+            R::Stock(_) | R::Sort(_) | R::Scan(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
 
             R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
             R::List(list) => {
@@ -201,6 +203,10 @@ impl ApiError {
                 let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
                 self.retry_after(Duration::from_secs(1)).beyond("gathering_lists", limit, limit)
             }
+            R::Scan(TooManyScanned { limit, .. }) => {
+                let limit = i64::from(*limit);
+                self.retry_after(Duration::from_secs(1)).beyond("scanned_rows_per_second", limit, limit)
+            }
             R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
                 self.with_details(json!({"total_matched": total}))
             }
@@ -218,11 +224,24 @@ impl ApiError {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
     use crate::domain::amount::{Amount, Unit};
     use crate::domain::ids::{RequestId, ReservationId, TraceId};
     use crate::domain::refusal::Denial;
     use crate::domain::reservation::Status;
+
+    #[test]
+    fn a_list_that_must_wait_says_how_long() {
+        let refusal = TooManyScanned {
+            tenant: TenantId::parse("acme").expect("an id"),
+            limit: 20_000,
+        };
+        let response = ApiError::from(StoreError::from(refusal)).into_response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+    }
 
     #[test]
     fn a_refusal_after_evaluation_is_reported_as_evidence_attests_it() {

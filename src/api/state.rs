@@ -20,7 +20,7 @@ use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::evidence::Issuing;
 use crate::ledger::Ledger;
-use crate::listing::SortPermits;
+use crate::listing::ListLimits;
 use crate::store::Store;
 
 /// What handlers act on. Every request takes several, so a clone costs one count.
@@ -52,8 +52,8 @@ pub struct Handles {
     pub evidence_retention: Option<Duration>,
     /// How often strangers read.
     pub public_limiter: PublicLimiter,
-    /// How many lists each tenant sorts.
-    pub sort_permits: SortPermits,
+    /// What limits the lists of each tenant.
+    pub list_limits: ListLimits,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
     /// Networks of proxies whose word on a client's address is taken.
@@ -107,7 +107,7 @@ impl Handles {
             key_set: evidence.map(published),
             evidence_retention,
             public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),
-            sort_permits: SortPermits::default(),
+            list_limits: ListLimits::default(),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {

@@ -33,6 +33,7 @@
 mod pages;
 mod permits;
 mod position;
+mod scans;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -48,6 +49,7 @@ pub use pages::{Bounds, Sorted, page, page_along};
 pub use permits::{SortPermit, SortPermits};
 pub(crate) use position::orders;
 pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
+pub use scans::ScanBudget;
 pub use walk::{Entry, STEP_ROWS, Step, StepRange, Walk, each};
 
 /// A query of a list.
@@ -63,8 +65,17 @@ pub struct ListQuery<F, K> {
     pub after: Option<Position>,
     /// Rows on the page at most, at least 1.
     pub limit: usize,
-    /// The permits and the tenant that takes one to sort; `None`: it needs none.
-    pub permits: Option<(SortPermits, TenantId)>,
+    /// The limits, and the tenant to which they apply; `None`: they do not.
+    pub limits: Option<(ListLimits, TenantId)>,
+}
+
+/// What limits the lists of each tenant at this replica. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct ListLimits {
+    /// How many it sorts at the same time.
+    pub sorts: SortPermits,
+    /// How many rows it examines in vain.
+    pub scans: ScanBudget,
 }
 
 impl<F, K: SortKey> ListQuery<F, K> {
@@ -76,7 +87,7 @@ impl<F, K: SortKey> ListQuery<F, K> {
             any_order: false,
             after: None,
             limit,
-            permits: None,
+            limits: None,
         }
     }
 
@@ -90,10 +101,10 @@ impl<F, K: SortKey> ListQuery<F, K> {
     where
         K: RowOrder<T>,
     {
-        let Some((permits, tenant)) = &self.permits else {
+        let Some((limits, tenant)) = &self.limits else {
             return Ok(None);
         };
-        let permit = permits.take(tenant);
+        let permit = limits.sorts.take(tenant);
         permit.map(Some).ok_or_else(|| TooManySorts {
             tenant: tenant.clone(),
             limit: SortPermits::PER_TENANT,

@@ -1,10 +1,17 @@
 //! Pages: along an index, or of all rows that match, sorted.
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
+use super::scans::Scan;
 use super::walk::Steps;
 use super::{ListQuery, Page, Position, RowOrder, Sort, SortKey, Walk};
-use crate::domain::refusal::{TooManySorts, TooManyToSort};
+use crate::domain::refusal::{TooManyScanned, TooManySorts, TooManyToSort};
+
+/// How long the steps of a page wait until its tenant may examine more rows, in all: half as long as its calls of Redis may take
+/// by default. Those of a list that gathers have eight times as long.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+const GATHERING_WAIT_MAX: Duration = Duration::from_secs(8);
 
 /// How much a list may examine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +38,14 @@ impl Default for Bounds {
 /// page is along the index of the order that stands in ([`SortKey::FALLBACK`]).
 ///
 /// # Errors
-/// Those of the walk; [`TooManyToSort`]; [`TooManySorts`].
+/// Those of the walk; [`TooManyToSort`]; [`TooManySorts`]; [`TooManyScanned`].
 pub async fn page<W: Walk, F, K: RowOrder<W::Row>>(
     walk: &mut W,
     query: &ListQuery<F, K>,
     bounds: Bounds,
 ) -> Result<Page<W::Row, K>, W::Error>
 where
-    W::Error: From<TooManyToSort> + From<TooManySorts>,
+    W::Error: From<TooManyToSort> + From<TooManySorts> + From<TooManyScanned>,
 {
     if query.has_index() {
         return page_along(walk, query, query.sort.by, bounds).await;
@@ -57,27 +64,47 @@ where
 }
 
 /// A page in the order of the walk, which is by `by`. It costs in proportion to what is examined: where few entries match, no
-/// more than `bounds.page_rows`, and then the page may be short although more follows.
+/// more than `bounds.page_rows`, and then the page may be short although more follows. Entries that do not match are charged to
+/// the tenant.
 ///
 /// # Errors
-/// Those of the walk.
+/// Those of the walk; [`TooManyScanned`].
 pub async fn page_along<W: Walk, F, K: SortKey>(
     walk: &mut W,
     query: &ListQuery<F, K>,
     by: K,
     bounds: Bounds,
-) -> Result<Page<W::Row, K>, W::Error> {
+) -> Result<Page<W::Row, K>, W::Error>
+where
+    W::Error: From<TooManyScanned>,
+{
     let descending = query.sort.descending;
+    let mut leaves_out = walk.is_filtered();
     // Where every entry comes onto the page: one more, to know whether another page follows.
-    let first = match walk.is_filtered() {
+    let first = match leaves_out {
         true => W::ROWS,
         false => W::ROWS.min(query.limit + 1),
     };
+    let mut scan = Scan::new(query.limits.as_ref(), WAIT_MAX);
     let mut page = Page::new(Vec::new(), Sort { by, descending }, None);
     let (mut last, mut examined) = (query.after.clone(), 0);
     let mut steps = Steps::beyond(last.clone(), descending, (first, W::ROWS), walk);
     loop {
+        if leaves_out {
+            match scan.wait().await {
+                Err(_) if examined > 0 => {
+                    page.next = last;
+                    return Ok(page);
+                }
+                waited => waited?,
+            }
+        }
         let step = steps.next().await?;
+        let left_out = step.entries.iter().filter(|entry| entry.row.is_none());
+        let left_out = left_out.count() + step.passed;
+        scan.charge(left_out);
+        // A restricted key also leaves rows out.
+        leaves_out |= left_out > 0;
         examined += step.entries.len() + step.passed;
         for entry in step.entries {
             if let Some(row) = entry.row {
@@ -108,16 +135,18 @@ async fn gather<W: Walk, F, K: RowOrder<W::Row>>(
     bounds: Bounds,
 ) -> Result<Result<Page<W::Row, K>, usize>, W::Error>
 where
-    W::Error: From<TooManySorts>,
+    W::Error: From<TooManySorts> + From<TooManyScanned>,
 {
     let (mut sorted, mut matches, mut examined, mut passed) = (Sorted::new(query), 0, 0, 0);
     if walk.count().await?.is_some_and(|count| count > bounds.rows) {
         return Ok(Err(bounds.rows));
     }
     let mut steps = Steps::beyond(None, query.sort.descending, (W::ROWS, W::SORT_ROWS), walk);
-    let mut permit = None;
+    let (mut permit, mut scan) = (None, Scan::new(query.limits.as_ref(), GATHERING_WAIT_MAX));
     loop {
+        scan.wait().await?;
         let step = steps.next().await?;
+        scan.charge(step.entries.len() + step.passed);
         examined += step.entries.len();
         passed += step.passed;
         let rows = step.entries.into_iter().filter_map(|entry| entry.row);

@@ -1,5 +1,7 @@
+use tokio::time::Instant;
+
 use super::*;
-use crate::domain::refusal::{TooManySorts, TooManyToSort};
+use crate::domain::refusal::{TooManyScanned, TooManySorts, TooManyToSort};
 
 orders! {
     /// Its ties turn round with the numbers.
@@ -27,6 +29,13 @@ fn id_of(number: i64) -> String {
 enum Failure {
     TooMany(TooManyToSort),
     Sorts(TooManySorts),
+    Scanned(TooManyScanned),
+}
+
+impl From<TooManyScanned> for Failure {
+    fn from(refusal: TooManyScanned) -> Self {
+        Self::Scanned(refusal)
+    }
 }
 
 impl From<TooManySorts> for Failure {
@@ -235,16 +244,40 @@ fn a_default_that_cannot_be_sorted_becomes_the_order_that_stands_in_and_no_other
 
 #[test]
 fn a_tenant_needs_a_permit_from_the_second_step_on() {
-    let permits = SortPermits::default();
-    let tenant = TenantId::parse("acme").expect("an id");
+    let limits = ListLimits::default();
+    let (permits, tenant) = (
+        limits.sorts.clone(),
+        TenantId::parse("acme").expect("an id"),
+    );
     let mut list = query::<Turning>(false, 5);
-    list.permits = Some((permits.clone(), tenant.clone()));
+    list.limits = Some((limits, tenant.clone()));
     let taken = [permits.take(&tenant), permits.take(&tenant)];
     assert!(gathered(&list, 4, |_| false).is_ok(), "one step");
     let refused = gathered(&list, 5, |_| false).err();
     assert!(matches!(refused, Some(Failure::Sorts(_))), "{refused:?}");
     drop(taken);
     assert!(gathered(&list, 5, |_| false).is_ok());
+}
+
+#[test]
+fn a_list_is_refused_while_its_tenant_owes_more_rows_than_it_may_wait_for() {
+    let limits = ListLimits::default();
+    let [acme, bolt] = ["acme", "bolt"].map(|id| TenantId::parse(id).expect("an id"));
+    limits.scans.charge(&acme, 1_000_000, Instant::now());
+    let mut list = query::<Turning>(false, 5);
+    list.limits = Some((limits.clone(), acme));
+    let refused = gathered(&list, 5, |_| false).err();
+    assert!(matches!(refused, Some(Failure::Scanned(_))), "{refused:?}");
+    let mut walk = Numbers {
+        index: (0..5).collect(),
+        step: 5,
+        lost: |_| true,
+    };
+    let refused = done(page_along(&mut walk, &list, Turning::Thirds, BOUNDS)).err();
+    assert!(matches!(refused, Some(Failure::Scanned(_))), "{refused:?}");
+    list.limits = Some((limits, bolt));
+    let page = done(page_along(&mut walk, &list, Turning::Thirds, BOUNDS)).expect("a page");
+    assert!(page.rows.is_empty());
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl<L: List> ListCall<L> {
         let query = self.list.query(self.state.store.secret().await?)?;
         let caller = self.caller.as_tenant();
         Ok(ListQuery {
-            permits: caller.map(|it| (self.state.sort_permits.clone(), it.tenant.clone())),
+            limits: caller.map(|it| (self.state.list_limits.clone(), it.tenant.clone())),
             ..query
         })
     }

@@ -56,6 +56,8 @@ families! {
     List(TooManyToSort),
     /// Of one more list that is sorted.
     Sort(TooManySorts),
+    /// Of a list that must examine many rows.
+    Scan(TooManyScanned),
 }
 
 /// More rows than may be sorted: the order that a list should have is not that of an index.
@@ -85,4 +87,17 @@ pub struct TooManySorts {
     pub limit: usize,
     /// How to ask instead.
     pub advice: &'static str,
+}
+
+/// The lists of a tenant examine as many rows without returning them as they may.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Too many rows examined: the lists of {tenant} may examine {limit} a second that they do not return; try again in 1 s, \
+     or narrow the filters"
+)]
+pub struct TooManyScanned {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// How many they may in a second.
+    pub limit: u32,
 }

@@ -10,7 +10,7 @@ use crate::harness::signatures::SIGNATURES;
 const SERIES_MAX: usize = 1_500;
 
 /// Labels of limits that no setting changes.
-const CONSTANT_LIMITS: [&str; 9] = [
+const CONSTANT_LIMITS: [&str; 10] = [
     "metadata_bytes",
     "metrics_bytes",
     "caps_bytes",
@@ -19,6 +19,7 @@ const CONSTANT_LIMITS: [&str; 9] = [
     "burn_windows",
     "webhook_tests_per_minute",
     "gathering_lists",
+    "scanned_rows_per_second",
     "admin_key_failures",
 ];
 

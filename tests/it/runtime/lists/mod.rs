@@ -8,6 +8,7 @@ mod filters;
 mod gathering;
 mod graces;
 mod long_lives;
+mod scans;
 
 use serde_json::{Value, json};
 
