@@ -163,12 +163,16 @@ async fn connection(
             if !waits {
                 body.read_if_unread().await;
             }
+            let is_cut_off = !body.has_ended();
+            if is_cut_off {
+                progress.cut_off();
+            }
             progress.respond();
             // The router adds `Allow` outside of every layer; only 405 may carry it.
             if response.status() != StatusCode::METHOD_NOT_ALLOWED {
                 response.headers_mut().remove(header::ALLOW);
             }
-            if *stopping.borrow() != Phase::Running {
+            if is_cut_off || *stopping.borrow() != Phase::Running {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }

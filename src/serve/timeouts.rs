@@ -1,10 +1,13 @@
 //! Connection timeouts: a client must begin, finish the head of a request, and read its response, in time.
+//!
+//! A connection that closes in the middle of a request lingers. If its socket were closed while bytes come in, the system would
+//! reset it, and a client that sends its whole request first would get an error instead of its response.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -26,6 +29,8 @@ pub(super) struct Progress {
     served_at: AtomicU64,
     /// Whether the client leaves a part of its response unread.
     unread: AtomicBool,
+    /// Whether the last response came before the whole body.
+    cut_off: AtomicBool,
     closing: Notify,
 }
 
@@ -69,6 +74,11 @@ impl Progress {
         self.responded.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The last response comes before the whole body, so that the connection ends with it.
+    pub(super) fn cut_off(&self) {
+        self.cut_off.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -77,6 +87,11 @@ impl Progress {
         self.begun() == self.responded.load(Ordering::Relaxed)
     }
 }
+
+/// How much of the rest of a request a closing connection reads at most, in bytes.
+const LINGER_BYTES_MAX: usize = 8 << 20;
+/// How long that may take.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the client is too slow.
 pub(super) struct TimedStream {
@@ -89,6 +104,8 @@ pub(super) struct TimedStream {
     head: Option<(u64, Pin<Box<Sleep>>)>,
     /// Runs while the client reads nothing.
     reading: Option<Pin<Box<Sleep>>>,
+    /// While the connection lingers: how much more it reads, and for how long.
+    lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl TimedStream {
@@ -104,6 +121,34 @@ impl TimedStream {
             first: Some(Box::pin(sleep(limits.first))),
             head: None,
             reading: None,
+            lingering: None,
+        }
+    }
+
+    /// Whether the client may be in the middle of a request: of a body that was refused, or a head that cannot be read.
+    fn is_mid_request(&self) -> bool {
+        let begun = self.progress.begun();
+        let is_head = self.head.as_ref().is_some_and(|(of, _)| *of == begun);
+        is_head || self.progress.cut_off.load(Ordering::Relaxed)
+    }
+
+    /// Reads and drops what the client sends, until it closes its side or a limit is reached.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let limits = || (LINGER_BYTES_MAX, Box::pin(sleep(LINGER_TIME_MAX)));
+        let (left, time) = self.lingering.get_or_insert_with(limits);
+        let mut dropped = [0; 16 * 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut dropped);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => return time.as_mut().poll(cx),
+                Poll::Ready(read) => {
+                    let length = buffer.filled().len();
+                    *left = left.saturating_sub(length);
+                    if read.is_err() || length == 0 || *left == 0 {
+                        return Poll::Ready(());
+                    }
+                }
+            }
         }
     }
 
@@ -196,6 +241,13 @@ impl AsyncWrite for TimedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        match this.is_mid_request() {
+            true => this.poll_linger(cx).map(Ok),
+            false => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Request bodies that are refused unread. Clients send head and body apart; a server that closes the connection before the
-//! body has come breaks the next request on it.
+//! body has come breaks the next request on it. So a short body is read before the response. A longer one ends its connection,
+//! which then lingers (see [`super::timeouts`]).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -22,6 +23,7 @@ pub(super) struct SharedBody(Arc<Mutex<State>>);
 struct State {
     body: Incoming,
     was_read: bool,
+    has_ended: bool,
 }
 
 impl SharedBody {
@@ -29,13 +31,20 @@ impl SharedBody {
         let state = State {
             body,
             was_read: false,
+            has_ended: false,
         };
         Self(Arc::new(Mutex::new(state)))
     }
 
+    /// Whether all of it has been read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.with(|state| state.has_ended || state.body.is_end_stream())
+    }
+
     /// Reads a body that nobody has begun to read, within both limits. A longer or slower one ends its connection.
     pub(super) async fn read_if_unread(&self) {
-        if self.with(|state| state.was_read || state.body.is_end_stream()) {
+        let is_long = self.size_hint().lower() > READ_BYTES_MAX as u64;
+        if is_long || self.has_ended() || self.with(|state| state.was_read) {
             return;
         }
         let read = async {
@@ -52,7 +61,9 @@ impl SharedBody {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         self.with(|state| {
             state.was_read = true;
-            Pin::new(&mut state.body).poll_frame(cx)
+            let frame = Pin::new(&mut state.body).poll_frame(cx);
+            state.has_ended |= matches!(frame, Poll::Ready(None));
+            frame
         })
     }
 

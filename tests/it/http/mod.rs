@@ -5,6 +5,7 @@ pub(crate) mod connections;
 mod docs_page;
 pub(crate) mod examples;
 pub(crate) mod hostile;
+mod large_bodies;
 pub(crate) mod logs;
 pub(crate) mod matrix;
 pub(crate) mod openapi;
