@@ -10,7 +10,6 @@ use crate::admin::audit::logs::AuditLogs;
 use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
 use crate::api::auth::access::Access;
-use crate::api::auth::backoff::AdminKeyBackoff;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::auth::request_rates::RequestRates;
 use crate::api::body::BodyLimits;
@@ -81,7 +80,7 @@ impl Handles {
                 admin.clone(),
                 config.store.dialect,
                 config.admin_keys.clone(),
-                AdminKeyBackoff::new(fixed.admin_key_failures),
+                fixed.key_failures,
             ),
             request_rates: RequestRates::new(
                 config.limits.requests_per_second,

@@ -54,7 +54,7 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_RUNTIME_REQUESTS_PER_SECOND", value_name = "N", default_value = "0",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub runtime_requests_per_second: u32,
-    /// Requests to the public paths of evidence from one client address, or one /64 network of IPv6, that a replica serves in a
+    /// Requests to the public paths of evidence from one client address, or one /48 network of IPv6, that a replica serves in a
     /// minute; 0 for no limit.
     ///
     /// Raise it when auditors fetch many envelopes through one address
@@ -78,8 +78,8 @@ pub struct FixedLimits {
     pub api_keys: u32,
     /// Requests that a tenant may make at once after a pause, on each plane, where a rate is set.
     pub request_burst: u32,
-    /// Wrong admin keys from one client address after which its next attempts wait.
-    pub admin_key_failures: u32,
+    /// Wrong keys from one client address after which further ones are slowed down.
+    pub key_failures: u32,
 }
 
 impl Default for FixedLimits {
@@ -96,7 +96,7 @@ impl Default for FixedLimits {
             // A dashboard page, or a script that sets up a tenant, sends this many without a pause.
             request_burst: 1_000,
             // More than a person mistypes, and far too few to guess a key.
-            admin_key_failures: 10,
+            key_failures: 10,
         }
     }
 }

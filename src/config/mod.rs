@@ -113,7 +113,7 @@ pub struct ProcessConfig {
     #[arg(long = "max-connections", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(ConnectionLimits::of))]
     pub connections: ConnectionLimits,
-    /// Open connections from one client address, or from one /64 network of IPv6, on each address. Further ones close its
+    /// Open connections from one client address, or from one /48 network of IPv6, on each address. Further ones close its
     /// longest idle one, or are refused. Trusted proxies have no limit.
     ///
     /// Raise it when more clients than that share an address, as behind NAT

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use super::backoff::{AdminKeyBackoff, Paused};
+use super::backoff::{Backoff, Guesser, Paused};
 use crate::admin::Admin;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
@@ -18,22 +18,19 @@ pub struct Access {
     admin: Admin,
     dialect: Dialect,
     admin_keys: AdminKeys,
-    backoff: AdminKeyBackoff,
+    admin_backoff: Backoff,
+    backoff: Backoff,
 }
 
 impl Access {
-    /// With the credentials of the configuration.
-    pub fn new(
-        admin: Admin,
-        dialect: Dialect,
-        admin_keys: AdminKeys,
-        backoff: AdminKeyBackoff,
-    ) -> Self {
+    /// With the credentials of the configuration. `failures_max`: wrong keys of a client before its next ones are slowed down.
+    pub fn new(admin: Admin, dialect: Dialect, admin_keys: AdminKeys, failures_max: u32) -> Self {
         Self {
             admin,
             dialect,
             admin_keys,
-            backoff,
+            admin_backoff: Backoff::new(failures_max),
+            backoff: Backoff::new(failures_max),
         }
     }
 
@@ -64,28 +61,24 @@ impl Access {
     /// The holder of an admin key, if it is one of those configured.
     ///
     /// # Errors
-    /// 401; also when none is configured. 429 after too many wrong keys from the same address.
+    /// 401; also when none is configured. 429 in place of it after too many wrong keys from the same address.
     pub fn admin_caller(&self, text: &str, address: IpAddr) -> Result<AdminCaller, ApiError> {
-        let now = Instant::now();
-        let paused = self.backoff.pause(address, now);
-        if let Some(paused) = paused.filter(|paused| !paused.is_operator) {
-            return Err(self.too_many_failures(address, paused));
-        }
-        match (self.admin_keys.accept(text.trim()), paused) {
-            (Some(admin), _) => {
-                self.backoff.accepted(address, now);
-                Ok(admin)
+        self.admin_keys.accept(text.trim()).ok_or_else(|| {
+            let paused = self.admin_backoff.failed((address, None), Instant::now());
+            match paused {
+                Some(paused) => self.too_many_failures(address, paused),
+                None => ApiError::unauthorized(BadCredential::AdminKey),
             }
-            (None, Some(paused)) => Err(self.too_many_failures(address, paused)),
-            (None, None) => {
-                self.backoff.failed(address, now);
-                Err(ApiError::unauthorized(BadCredential::AdminKey))
-            }
-        }
+        })
+    }
+
+    /// Counts a wrong API key. Whether its client sent too many, so that the response is to be delayed.
+    pub fn is_guessing(&self, guesser: Guesser) -> bool {
+        self.backoff.failed(guesser, Instant::now()).is_some()
     }
 
     fn too_many_failures(&self, address: IpAddr, paused: Paused) -> ApiError {
-        let (limit, present) = (self.backoff.failures_max, paused.failures);
+        let (limit, present) = (self.admin_backoff.failures_max, paused.failures);
         let seconds = (paused.wait.as_millis() as u64).div_ceil(1000).max(1);
         let message = format!(
             "Too many wrong admin keys from {address}: {present}, and above {limit} each is followed by a pause; \

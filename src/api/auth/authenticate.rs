@@ -4,6 +4,7 @@
 //! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. The
 //! admin key is compared here, because it is configured here.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::HttpBody as _;
@@ -26,7 +27,7 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::{BadCredential, Refusal};
 
-/// How long a request beyond its tenant's rate waits before it is refused.
+/// How long a request beyond its tenant's rate waits before it is refused, and a wrong key after too many of them.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
 /// What the layer knows about its route.
@@ -65,16 +66,22 @@ pub async fn authenticate(State(guard): State<Guard>, request: Request, next: Ne
 async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let (state, callers) = (&guard.state, guard.callers());
+    let client = client_of(&state.trusted_proxies, &parts);
     let caller = match ambiguity(&parts) {
         Some(error) => Err(error),
-        None => caller_of(state, callers, &parts).await,
+        None => caller_of(state, callers, &parts, client).await,
     };
-    let cause = cause_of(&guard, &parts, caller.as_ref().ok());
+    let cause = cause_of(&guard, &parts, client, caller.as_ref().ok());
     let target = (guard.plane == Plane::Admin).then(|| (parts.method.clone(), parts.uri.clone()));
     let api_key_header = state.access.dialect().api_key_header(&parts.headers);
     let has_authorization = parts.headers.contains_key(header::AUTHORIZATION);
     let mut response = match &caller {
-        Err(error) => refused(error.clone()),
+        Err(error) => {
+            if error.status() == StatusCode::TOO_MANY_REQUESTS {
+                sleep(LIMITED_AFTER).await;
+            }
+            refused(error.clone())
+        }
         Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
@@ -115,19 +122,29 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         ))
         .await;
     }
+    if refused::is_wrong_api_key(&response) {
+        let tenant = caller.as_ref().and_then(Caller::as_tenant);
+        let key_id = tenant.map(|caller| caller.key_id.clone());
+        if state.access.is_guessing((client, key_id)) {
+            sleep(LIMITED_AFTER).await;
+        }
+    }
     response
 }
 
-async fn caller_of(state: &AppState, callers: Callers, parts: &Parts) -> Result<Caller, ApiError> {
+async fn caller_of(
+    state: &AppState,
+    callers: Callers,
+    parts: &Parts,
+    client: IpAddr,
+) -> Result<Caller, ApiError> {
     let headers = &parts.headers;
     let admin_key = headers
         .get(headers::ADMIN_KEY)
         .filter(|value| !is_blank(value));
     match (callers, admin_key) {
         (Callers::Admin | Callers::Both(_), Some(key)) => {
-            let admin = state
-                .access
-                .admin_caller(text(key), client_of(&state.trusted_proxies, parts))?;
+            let admin = state.access.admin_caller(text(key), client)?;
             Ok(Caller::Admin(admin))
         }
         (Callers::Admin, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
@@ -221,7 +238,7 @@ async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
 }
 
 /// The cause of what a request does, for events and audit.
-fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
+fn cause_of(guard: &Guard, parts: &Parts, client: IpAddr, caller: Option<&Caller>) -> Cause {
     let dialect = guard.state.access.dialect();
     let words = dialect.words();
     let correlation = parts.extensions.get::<Correlation>().cloned();
@@ -243,7 +260,7 @@ fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
             }
             None => Actor::Admin(None),
         },
-        source_ip: Some(client_of(&guard.state.trusted_proxies, parts).to_string()),
+        source_ip: Some(client.to_string()),
         request_id: Some(correlation.request_id),
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,

@@ -1,8 +1,6 @@
-//! Slows down who guesses admin keys: after some wrong ones from an address, its next attempts are refused unseen for a while.
-//!
-//! A right key that is refused with the wrong ones would let anybody lock out the operators behind the same address. So an
-//! address from which an admin key was accepted lately is not kept waiting: its keys are compared, and only wrong ones get the
-//! refusal. From elsewhere a right key waits with the others, for [`PAUSE_MAX`] at most after the last wrong one.
+//! Slows down who guesses keys: after some wrong ones from an address, the response to each further one is delayed or, for an admin
+//! key, a refusal with the time to wait. A right key is always compared and served at once: whoever shares the address of a guesser
+//! could otherwise be locked out.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,32 +9,25 @@ use parking_lot::Mutex;
 
 use super::bounded::BoundedTable;
 use super::client_address::network_of;
+use crate::domain::api_key::secret::KeyId;
 
-/// Addresses whose failures are counted, about 100 bytes each. Those beyond are not delayed: with that many addresses, a
-/// pause that they share would keep out operators, and guesses are hopeless anyway, because keys are long.
-const FAILING_MAX: usize = 4_096;
-/// Addresses from which a key was accepted; only who has a key can add one.
-const OPERATORS_MAX: usize = 1_024;
+/// Guessers that are counted, about 150 bytes each. For more of them, those with the fewest wrong keys are forgotten.
+const GUESSERS_MAX: usize = 16_384;
 
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// After this long without a wrong key, an address has a clean slate.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-/// How long an address counts as an operator's after its last right key.
-const OPERATOR_FOR: Duration = Duration::from_secs(900);
 
-/// Counts wrong admin keys by client address.
+/// A client address, and the API key whose secret is guessed there; `None` for admin keys, and for API keys that do not exist.
+pub type Guesser = (IpAddr, Option<KeyId>);
+
+/// Counts wrong keys.
 #[derive(Debug)]
-pub struct AdminKeyBackoff {
+pub struct Backoff {
     /// Wrong keys before the first pause.
     pub(super) failures_max: u32,
-    addresses: Mutex<Addresses>,
-}
-
-#[derive(Debug)]
-struct Addresses {
-    failing: BoundedTable<IpAddr, Failing>,
-    operators: BoundedTable<IpAddr, Instant>,
+    guessers: Mutex<BoundedTable<Guesser, Failing>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,67 +37,47 @@ struct Failing {
     until: Instant,
 }
 
-/// An attempt during a pause.
+/// A wrong key during a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paused {
     /// How long the pause still is.
     pub wait: Duration,
     /// Wrong keys so far.
     pub failures: u32,
-    /// Whether a right key is accepted all the same.
-    pub is_operator: bool,
 }
 
-impl AdminKeyBackoff {
+impl Backoff {
     /// Pauses start after this many wrong keys.
     pub fn new(failures_max: u32) -> Self {
         Self {
             failures_max,
-            addresses: Mutex::new(Addresses {
-                failing: BoundedTable::new(FAILING_MAX),
-                operators: BoundedTable::new(OPERATORS_MAX),
-            }),
+            guessers: Mutex::new(BoundedTable::new(GUESSERS_MAX)),
         }
     }
 
-    /// Whether attempts from an address have to wait.
-    pub fn pause(&self, address: IpAddr, now: Instant) -> Option<Paused> {
-        let (address, addresses) = (network_of(address), self.addresses.lock());
-        let failing = addresses.failing.get(&address)?;
-        let wait = failing.until.saturating_duration_since(now);
-        let accepted = addresses.operators.get(&address);
-        (!wait.is_zero()).then(|| Paused {
-            wait,
-            failures: failing.count,
-            is_operator: accepted.is_some_and(|at| now.duration_since(*at) < OPERATOR_FOR),
-        })
-    }
-
-    /// A key was right. It does not excuse the wrong ones: they may be of somebody else.
-    pub fn accepted(&self, address: IpAddr, now: Instant) {
-        let (address, mut addresses) = (network_of(address), self.addresses.lock());
-        let operators = &mut addresses.operators;
-        let remembered = |at: &Instant| now.duration_since(*at) < OPERATOR_FOR;
-        if let Some(accepted) = operators.get_or_insert(&address, now, now, remembered) {
-            *accepted = now;
-        }
-    }
-
-    /// A key was compared and wrong.
-    pub fn failed(&self, address: IpAddr, now: Instant) {
-        let (address, mut addresses) = (network_of(address), self.addresses.lock());
+    /// A key was compared and wrong. Counts it, unless the one before it began a pause, which it returns.
+    pub fn failed(&self, (address, key_id): Guesser, now: Instant) -> Option<Paused> {
         let clean = Failing {
             count: 0,
             last: now,
             until: now,
         };
+        let mut guessers = self.guessers.lock();
         let remembered = |failing: &Failing| now.duration_since(failing.last) < FORGOTTEN_AFTER;
-        let failing = &mut addresses.failing;
-        let Some(failing) = failing.get_or_insert(&address, clean, now, remembered) else {
-            return;
+        let weight = |failing: &Failing| match remembered(failing) {
+            true => failing.count,
+            false => 0,
         };
+        let failing = guessers.get_or_insert(&(network_of(address), key_id), clean, weight);
         if !remembered(failing) {
             *failing = clean;
+        }
+        let wait = failing.until.saturating_duration_since(now);
+        if !wait.is_zero() {
+            return Some(Paused {
+                wait,
+                failures: failing.count,
+            });
         }
         failing.count = failing.count.saturating_add(1);
         failing.last = now;
@@ -114,67 +85,69 @@ impl AdminKeyBackoff {
             let pause = Duration::from_secs(1 << beyond.min(8));
             failing.until = now + pause.min(PAUSE_MAX);
         }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
 
-    fn address(number: u32) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))
+    fn address(number: u32) -> Guesser {
+        (IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), None)
     }
 
     #[test]
     fn pauses_grow_to_a_bound_and_end_with_a_quiet_minute() {
-        let (backoff, mut now) = (AdminKeyBackoff::new(3), Instant::now());
-        let (guesser, other) = (address(1), address(2));
+        let (backoff, mut now) = (Backoff::new(3), Instant::now());
         let mut waits = Vec::new();
         for _ in 0..7 {
-            backoff.failed(guesser, now);
-            let wait = backoff
-                .pause(guesser, now)
-                .map_or(Duration::ZERO, |paused| paused.wait);
+            assert_eq!(backoff.failed(address(1), now), None, "the pause is over");
+            let wait = match backoff.failed(address(1), now) {
+                Some(paused) => paused.wait,
+                // Without a pause, the second one counts too.
+                None => Duration::ZERO,
+            };
             waits.push(wait.as_secs());
             now += wait;
-            assert_eq!(backoff.pause(guesser, now), None, "the pause is over");
-            assert_eq!(backoff.pause(other, now), None);
+            assert_eq!(
+                backoff.failed(address(1_000 + waits.len() as u32), now),
+                None
+            );
         }
-        assert_eq!(waits, [0, 0, 1, 2, 4, 5, 5]);
-        backoff.failed(guesser, now + FORGOTTEN_AFTER);
-        assert_eq!(backoff.pause(guesser, now + FORGOTTEN_AFTER), None);
-    }
-
-    #[test]
-    fn a_recent_valid_key_is_not_delayed_by_its_neighbours() {
-        let (backoff, now) = (AdminKeyBackoff::new(1), Instant::now());
-        let is_operator = |now| backoff.pause(address(1), now).expect("a pause").is_operator;
-        backoff.failed(address(1), now);
-        assert!(!is_operator(now));
-        backoff.accepted(address(1), now);
-        assert!(is_operator(now));
-        let later = now + OPERATOR_FOR;
-        backoff.failed(address(1), later);
-        assert!(!is_operator(later));
-    }
-
-    #[test]
-    fn memory_is_bounded_and_clients_beyond_it_are_not_delayed() {
-        let (backoff, now) = (AdminKeyBackoff::new(1), Instant::now());
-        for number in 0..10_000 {
-            backoff.failed(address(number), now);
-            backoff.accepted(address(number), now);
-        }
-        let addresses = backoff.addresses.lock();
-        assert_eq!(addresses.failing.len(), FAILING_MAX);
-        assert_eq!(addresses.operators.len(), OPERATORS_MAX);
-        drop(addresses);
-        assert!(backoff.pause(address(0), now).is_some());
-        assert_eq!(backoff.pause(address(9_999), now), None);
+        assert_eq!(waits, [0, 1, 2, 4, 5, 5, 5]);
         let later = now + FORGOTTEN_AFTER;
-        backoff.failed(address(20_000), later);
-        assert_eq!(backoff.addresses.lock().failing.len(), 1);
+        assert_eq!(backoff.failed(address(1), later), None);
+        assert_eq!(backoff.failed(address(1), later), None);
+    }
+
+    #[test]
+    fn strangers_do_not_share_a_count_however_many_they_are() {
+        let (backoff, now) = (Backoff::new(2), Instant::now());
+        for _ in 0..3 {
+            backoff.failed(address(1), now);
+        }
+        for number in 2..100_000 {
+            assert_eq!(backoff.failed(address(number), now), None, "{number}");
+        }
+        let paused = backoff.failed(address(1), now);
+        assert!(paused.is_some(), "the guesser is still known");
+        let host = |host| {
+            (
+                IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, host, 0, 0, 0, 1)),
+                None,
+            )
+        };
+        backoff.failed(host(1), now);
+        backoff.failed(host(2), now);
+        assert!(backoff.failed(host(3), now).is_some(), "of the same /48");
+        let key_id = KeyId::parse("key_000_abcdefghij12");
+        assert_eq!(
+            backoff.failed((address(1).0, key_id), now),
+            None,
+            "its own count"
+        );
     }
 }

@@ -49,11 +49,11 @@ pub fn is_trusted(trusted: &[Cidr], address: IpAddr) -> bool {
     trusted.iter().any(|cidr| cidr.contains(address))
 }
 
-/// The address of one client: an IPv4 address, or the 64 bits of an IPv6 address below which it may choose at will.
+/// The address of one client: an IPv4 address, or the 48 bits of an IPv6 address below which its site may choose at will.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
+            let network = u128::from(address) & (u128::MAX << 80);
             IpAddr::V6(Ipv6Addr::from(network))
         }
         v4 @ IpAddr::V4(_) => v4,
@@ -130,7 +130,7 @@ mod tests {
         for (address, network) in [
             ("192.0.2.1", "192.0.2.1"),
             ("::ffff:192.0.2.1", "192.0.2.1"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::"),
         ] {
             let address = address.parse().expect("an address");
             assert_eq!(network_of(address).to_string(), network);

@@ -3,7 +3,7 @@
 pub mod access;
 pub mod authenticate;
 pub mod backoff;
-mod bounded;
+pub mod bounded;
 pub mod client_address;
 pub mod failures;
 pub mod refused;

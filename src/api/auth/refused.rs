@@ -72,6 +72,13 @@ fn header_of(credential: BadCredential, callers: Callers, api_key_header: &str) 
     }
 }
 
+/// Whether a response refuses an API key that was sent.
+pub(super) fn is_wrong_api_key(response: &Response) -> bool {
+    let error = response.extensions().get::<ApiError>();
+    let credential = error.and_then(ApiError::bad_credential);
+    matches!(credential, Some(BadCredential::Key(_)))
+}
+
 /// Marks a failure that the audit log has already.
 #[derive(Debug, Clone, Copy)]
 pub struct AlreadyAudited;

@@ -1,11 +1,12 @@
 //! Guessing admin keys, and requests whose headers can be read in two ways.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::TENANTS;
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::eventually;
 use crate::harness::raw::response_to;
 use crate::harness::redis::shared;
 use crate::harness::response::Response;
@@ -17,45 +18,34 @@ async fn ask(app: &TestApp, key: &str, from: &str) -> Response {
     app.call(Method::GET, TENANTS, &headers, &Value::Null).await
 }
 
+const GUESSING: [&str; 4] = ["--key-failures", "3", "--trusted-proxies", "127.0.0.0/8"];
+
 #[tokio::test]
-async fn guessing_admin_keys_is_slowed_for_that_client_only() {
-    let settings = [
-        "--admin-key-failures",
-        "3",
-        "--trusted-proxies",
-        "127.0.0.0/8",
-    ];
-    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+async fn guessing_admin_keys_is_slowed_for_that_client_and_a_right_key_is_always_served() {
+    let app = TestApp::spawn_on(&shared().url(), &GUESSING).await;
     let (guesser, operator) = ("192.0.2.1", "192.0.2.2");
     for _ in 0..3 {
         ask(&app, "wrong", guesser)
             .await
             .refused(401, "UNAUTHORIZED");
     }
-    for key in ["wrong", ADMIN_KEY] {
-        let refused = ask(&app, key, guesser).await.refused(429, "LIMIT_EXCEEDED");
-        assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
-        assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
-        assert_eq!(refused.at("/details"), &json!({"limit": 3, "present": 3}));
-        let message = refused.text("/message");
-        assert!(
-            message.contains(guesser) && message.contains("try again in 1 s"),
-            "{message}"
-        );
-    }
-    ask(&app, ADMIN_KEY, operator).await.expect(200);
-    // The pause is short, and after a valid key, the neighbours' wrong ones no longer delay it.
-    eventually("the pause is over", || async {
-        (ask(&app, ADMIN_KEY, guesser).await.status == 200).then_some(())
-    })
-    .await;
-    ask(&app, "wrong", guesser)
-        .await
-        .refused(401, "UNAUTHORIZED");
-    ask(&app, "wrong", guesser)
+    let begun = Instant::now();
+    let refused = ask(&app, "wrong", guesser)
         .await
         .refused(429, "LIMIT_EXCEEDED");
-    ask(&app, ADMIN_KEY, guesser).await.expect(200);
+    assert!(
+        begun.elapsed() >= Duration::from_millis(250),
+        "it is slowed"
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
+    assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
+    assert_eq!(refused.at("/details"), &json!({"limit": 3, "present": 3}));
+    let message = refused.text("/message");
+    assert!(
+        message.contains(guesser) && message.contains("try again in 1 s"),
+        "{message}"
+    );
+    ask(&app, ADMIN_KEY, operator).await.expect(200);
     let text = app.telemetry.render().expect("metrics");
     let counted = r#"budget_limit_refusals_total{limit="admin_key_failures"}"#;
     assert!(text.contains(counted), "{text}");
@@ -63,9 +53,56 @@ async fn guessing_admin_keys_is_slowed_for_that_client_only() {
     let audited = app.admin_fixture().audit(first, "__unauth__");
     assert_eq!(
         audited.len(),
-        4,
+        3,
         "who has to wait is not audited: {audited:?}"
     );
+    // Beside the guesser, on the same address.
+    let wrong = async {
+        let mut statuses = Vec::new();
+        for _ in 0..10 {
+            statuses.push(ask(&app, "wrong", guesser).await.status);
+        }
+        statuses
+    };
+    let right = async {
+        for _ in 0..50 {
+            ask(&app, ADMIN_KEY, guesser).await.expect(200);
+        }
+    };
+    let (statuses, ()) = tokio::join!(wrong, right);
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert!(statuses.iter().all(|status| [401, 429].contains(status)));
+}
+
+#[tokio::test]
+async fn guessing_the_secret_of_an_api_key_is_slowed_for_that_client_and_the_right_one_is_served_at_once()
+ {
+    let app = TestApp::spawn_on(&shared().url(), &GUESSING).await;
+    let right = &app.keys[0];
+    let wrong = format!("{}AAAA", &right[..right.len() - 4]);
+    let time_of = async |key: &str, from: &str, status: u16| {
+        let headers = [("X-Service-API-Key", key), ("X-Forwarded-For", from)];
+        let begun = Instant::now();
+        app.call(Method::GET, "/v1/reservations", &headers, &Value::Null)
+            .await
+            .expect(status);
+        begun.elapsed()
+    };
+    let (mut slowest, mut fastest) = (Duration::ZERO, Duration::MAX);
+    for _ in 0..6 {
+        slowest = slowest.max(time_of(&wrong, "192.0.2.1", 401).await);
+        fastest = fastest.min(time_of(right, "192.0.2.1", 200).await);
+    }
+    let delay = Duration::from_millis(250);
+    assert!(
+        slowest >= delay && fastest < delay,
+        "{slowest:?} {fastest:?}"
+    );
+    let mut fastest = Duration::MAX;
+    for client in ["192.0.2.2", "192.0.2.3", "192.0.2.4"] {
+        fastest = fastest.min(time_of(&wrong, client, 401).await);
+    }
+    assert!(fastest < delay, "another client: {fastest:?}");
 }
 
 #[tokio::test]

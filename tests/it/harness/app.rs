@@ -48,7 +48,7 @@ struct LimitArgs {
     #[arg(long)]
     request_burst: Option<u32>,
     #[arg(long)]
-    admin_key_failures: Option<u32>,
+    key_failures: Option<u32>,
 }
 
 impl LimitArgs {
@@ -63,7 +63,7 @@ impl LimitArgs {
             api_keys: self.api_keys.unwrap_or(default.api_keys),
             request_burst: self.request_burst.unwrap_or(default.request_burst),
             // All tests share one address, and many send wrong keys.
-            admin_key_failures: self.admin_key_failures.unwrap_or(u32::MAX),
+            key_failures: self.key_failures.unwrap_or(u32::MAX),
         }
     }
 }
