@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::dialect::headers::IDEMPOTENCY_KEY;
@@ -27,8 +28,26 @@ pub struct BodyLimits {
 const METRICS_BYTES_MAX: usize = 16 * 1024;
 /// The most entries of the `scope_filter` of an API key. Each request under the key may look at all of them.
 const SCOPE_FILTER_MAX: usize = 64;
+/// Bodies up to this length, in bytes, are read before the key is checked: they cost less than the round trip for that.
+const SMALL_BYTES_MAX: u64 = 4 * 1024;
+
+/// Whether a body is read only under a checked key and where there is memory for it: one that is not small, or of unknown length.
+pub fn is_large(body: &Body) -> bool {
+    let length = body.size_hint().upper();
+    length.is_none_or(|length| length > SMALL_BYTES_MAX)
+}
 
 impl BodyLimits {
+    /// Reads a body, with a bound on its values.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn json(&self, bytes: &[u8]) -> Result<Json, ApiError> {
+        // Twice as many as both can hold, since a value takes at least two bytes; the rest of a request has few.
+        let values_max = self.metadata_bytes + METRICS_BYTES_MAX;
+        Ok(Json::parse_up_to(bytes, values_max)?)
+    }
+
     /// Checks the members that are stored as they are sent, or looked through by every request. `body_bytes` is the size
     /// of the whole body.
     ///

@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 
-use super::body::{self, BodyLimits};
+use super::body;
+use super::body_memory::BodyRoom;
 use super::errors::{ApiError, Code};
 use super::operation::Operation;
 use super::state::AppState;
@@ -15,7 +16,6 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
-use crate::domain::json::Json;
 use crate::domain::payload_hash::{HashedRequest, PayloadHash};
 use crate::domain::refusal::BadCredential;
 use crate::evidence::{Endpoint, attested_body};
@@ -71,8 +71,8 @@ where
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, state).await?;
         let cause = Cause::from_request_parts(&mut parts, state).await?;
-        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        let json = Json::parse(&bytes)?;
+        let bytes = body_bytes(&parts, body, state).await?;
+        let json = state.body_limits.json(&bytes)?;
         let sizes = state.body_limits.check_members(&json, bytes.len());
         let (payload_hash, canonical) = PayloadHash::with_canonical(&json);
         let endpoint = T::ENDPOINT.filter(|_| state.ledger.attests());
@@ -104,30 +104,30 @@ impl From<Infallible> for ApiError {
     }
 }
 
-/// The bytes of a JSON body within the limits.
+/// The bytes of a JSON body within the limits. One that is not small waits until there is memory for it.
 ///
 /// # Errors
-/// 415 for another content type, 413 beyond the limit, 400 when the body ends early or takes too long.
-pub async fn body_bytes(
-    headers: &HeaderMap,
-    content: Body,
-    limits: BodyLimits,
-) -> Result<Bytes, ApiError> {
+/// 415 for another content type or encoding, 413 beyond the limit, 400 when the body ends early or takes too long, 503 without
+/// memory before the request's deadline.
+pub async fn body_bytes(parts: &Parts, content: Body, state: &AppState) -> Result<Bytes, ApiError> {
+    let limits = state.body_limits;
     let limit = limits.bytes;
-    body::check_media_type(headers)?;
+    body::check_media_type(&parts.headers)?;
     let too_large = || {
         let message = format!("The request body is larger than {limit} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, message)
     };
-    let declared = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    if declared
-        .and_then(|text| text.parse::<u64>().ok())
-        .is_some_and(|length| length > limit as u64)
-    {
+    let length = content.size_hint();
+    if length.lower() > limit as u64 {
         return Err(too_large());
     }
+    let _room = match body::is_large(&content) {
+        true => {
+            let bytes = length.upper().unwrap_or(u64::MAX).min(limit as u64);
+            Some(Box::pin(room(parts, state, bytes as u32)).await?)
+        }
+        false => None,
+    };
     let arrived = tokio::time::timeout(limits.time, to_bytes(content, limit)).await;
     let arrived = arrived.map_err(|_| {
         let message = format!(
@@ -145,6 +145,18 @@ pub async fn body_bytes(
             false => ApiError::invalid("Malformed request body: it ended early"),
         }
     })
+}
+
+/// Room for a body of so many bytes, before the deadline of the request.
+async fn room(parts: &Parts, state: &AppState, bytes: u32) -> Result<BodyRoom, ApiError> {
+    let tenant = parts.extensions.get::<Caller>().and_then(Caller::as_tenant);
+    let tenant = tenant.map(|caller| &caller.tenant);
+    let waiting = state.store.begin_call()?;
+    let room = state.body_memory.room(tenant, bytes);
+    let room = tokio::time::timeout_at(waiting.deadline, room).await;
+    let full = "other request bodies take all the memory for them";
+    let room = room.ok().and_then(Result::ok);
+    room.ok_or_else(|| ApiError::unavailable(full, 1))
 }
 
 /// Takes what the layers around the route know of the request.

@@ -4,6 +4,7 @@
 pub mod admin;
 pub mod auth;
 pub mod body;
+pub mod body_memory;
 pub mod dialect;
 pub mod errors;
 pub mod evidence;

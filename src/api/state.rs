@@ -13,6 +13,7 @@ use crate::api::auth::access::Access;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::auth::request_rates::RequestRates;
 use crate::api::body::BodyLimits;
+use crate::api::body_memory::BodyMemory;
 use crate::api::evidence::limiter::PublicLimiter;
 use crate::config::{EvidenceConfig, ServeConfig};
 use crate::domain::cidr::Cidr;
@@ -59,6 +60,8 @@ pub struct Handles {
     pub trusted_proxies: Arc<[Cidr]>,
     /// How large a request body may be, and how long it may take.
     pub body_limits: BodyLimits,
+    /// Memory for the bodies that are being read.
+    pub body_memory: BodyMemory,
 }
 
 impl Handles {
@@ -115,6 +118,7 @@ impl Handles {
                 metadata_bytes: fixed.metadata_bytes,
                 caps_bytes: fixed.caps_bytes,
             },
+            body_memory: BodyMemory::new(fixed.body_memory_bytes, http.body_limit_bytes),
         })
     }
 }

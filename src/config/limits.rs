@@ -80,6 +80,8 @@ pub struct FixedLimits {
     pub request_burst: u32,
     /// Wrong keys from one client address after which further ones are slowed down.
     pub key_failures: u32,
+    /// Bytes of the request bodies that a process reads at the same time.
+    pub body_memory_bytes: usize,
 }
 
 impl Default for FixedLimits {
@@ -97,8 +99,16 @@ impl Default for FixedLimits {
             request_burst: 1_000,
             // More than a person mistypes, and far too few to guess a key.
             key_failures: 10,
+            body_memory_bytes: memory_limit() / 8,
         }
     }
+}
+
+/// The memory that the process may use, in bytes: the limit of its container, or 1 GiB where none can be read.
+fn memory_limit() -> usize {
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|text| text.trim().parse().ok());
+    limit.unwrap_or(1 << 30)
 }
 
 impl LimitsConfig {

@@ -56,6 +56,8 @@ words! {
         Clock,
         /// The process looked up the tenant of an API key that it had not seen.
         FirstUse,
+        /// The API key was checked before a large body was read.
+        LargeBody,
         /// A page of a list read its index again.
         Paging,
         /// The id belongs to another partition than the caller's, and was read there.

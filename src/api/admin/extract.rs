@@ -63,11 +63,11 @@ impl<T: ChangeBody, S: ChangeTarget> FromRequest<AppState> for Change<T, S> {
         let PathId(id) = PathId::from_request_parts(&mut parts, state).await?;
         let bytes = match T::PRESENCE {
             Presence::Ignored => Bytes::new(),
-            _ => body_bytes(&parts.headers, content, state.body_limits).await?,
+            _ => body_bytes(&parts, content, state).await?,
         };
         let sent = match T::PRESENCE != Presence::Required && bytes.trim_ascii().is_empty() {
             true => Json::Object(Vec::new()),
-            false => Json::parse(&bytes)?,
+            false => state.body_limits.json(&bytes)?,
         };
         let sizes = state.body_limits.check_members(&sent, bytes.len());
         // In a change of a record, `null` removes a member, so it is not the same as absent.
@@ -181,8 +181,8 @@ impl<T: Read> FromRequest<AppState> for AdminJson<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        Ok(Self(T::from_json(Json::parse(&bytes)?)?))
+        let bytes = body_bytes(&parts, body, state).await?;
+        Ok(Self(T::from_json(state.body_limits.json(&bytes)?)?))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Authentication comes before everything else that a request can get wrong.
 //!
 //! The script that does the work checks an API key, in the same step. A request that never gets as far (no such path, a
-//! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. The
-//! admin key is compared here, because it is configured here.
+//! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. One with a large
+//! body is checked here before that is read. The admin key is compared here, because it is configured here.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::body::HttpBody as _;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Version, header};
@@ -17,15 +17,17 @@ use tokio::time::sleep;
 
 use super::client_address::client_of;
 use super::refused::{self, AlreadyAudited};
+use crate::api::body::is_large;
 use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::response::caller_checked;
+use crate::api::response::{caller_checked, checked as mark_checked};
 use crate::api::state::AppState;
 use crate::api::trace::{Correlation, EffectiveTenant};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::{BadCredential, Refusal};
+use crate::store::ExtraRoundTrip;
 
 /// How long a request beyond its tenant's rate waits before it is refused, and a wrong key after too many of them.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
@@ -97,7 +99,15 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
                 parts.extensions.insert(operation);
             }
             let changes = guard.plane == Plane::Admin && parts.method != Method::GET;
-            let response = next.run(Request::from_parts(parts, body)).await;
+            let first = match is_checked_first(&guard, caller, &body) {
+                true => Some(Box::pin(check_first(&guard, caller)).await),
+                false => None,
+            };
+            let response = match first {
+                Some(Err(error)) => error.into_response(),
+                Some(Ok(())) => mark_checked(next.run(Request::from_parts(parts, body)).await),
+                None => next.run(Request::from_parts(parts, body)).await,
+            };
             let response = checked(&guard, caller, response).await;
             count(&guard, caller, changes, &response);
             response
@@ -208,8 +218,13 @@ async fn checked(guard: &Guard, caller: &Caller, mut response: Response) -> Resp
     let Caller::Tenant(tenant) = caller else {
         return response;
     };
+    // The runtime plane leaves the permission to the scripts.
+    let permission = match guard.plane {
+        Plane::Runtime => "",
+        Plane::Admin => guard.callers().permission(),
+    };
     if !caller_checked(&response)
-        && let Err(error) = Box::pin(check(guard, caller)).await
+        && let Err(error) = Box::pin(check(guard, caller, permission)).await
     {
         response = error.into_response();
     }
@@ -221,16 +236,28 @@ async fn checked(guard: &Guard, caller: &Caller, mut response: Response) -> Resp
     response
 }
 
-/// Checks an API key on its own. The runtime plane leaves the permission to the scripts.
-async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
+/// Whether the API key is checked before the body is read. Nobody makes a replica read a large one without a valid key.
+fn is_checked_first(guard: &Guard, caller: &Caller, body: &Body) -> bool {
+    let request = guard.operation.and_then(|it| it.declaration.request);
+    request.is_some() && !caller.is_admin() && is_large(body)
+}
+
+/// Checks an API key and its permission, in a round trip of its own.
+async fn check_first(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
+    let store = &guard.state.store;
+    store.extra_round_trip(ExtraRoundTrip::LargeBody);
+    check(guard, caller, guard.callers().permission()).await
+}
+
+/// Checks an API key on its own, and whether it has a permission; empty for none.
+async fn check(guard: &Guard, caller: &Caller, permission: &str) -> Result<(), ApiError> {
     let state = &guard.state;
     match (guard.plane, caller) {
         (_, Caller::Admin(_)) => Ok(()),
         (Plane::Runtime, Caller::Tenant(caller)) => {
-            Ok(state.ledger.authenticate(caller, "").await?)
+            Ok(state.ledger.authenticate(caller, permission).await?)
         }
         (Plane::Admin, Caller::Tenant(_)) => {
-            let permission = guard.callers().permission();
             state.store.admin_access(caller, permission, "").await?;
             Ok(())
         }

@@ -7,6 +7,7 @@
 mod canonical;
 mod place;
 mod reader;
+mod shape;
 
 use std::fmt;
 
@@ -18,6 +19,7 @@ pub use canonical::{Canonical, push_string};
 pub use place::Place;
 pub use reader::JsonError;
 use reader::{Reader, of_integers};
+use shape::check_shape;
 
 use super::record::stored_text;
 
@@ -53,7 +55,16 @@ impl Json {
         Self::parse_to_depth(bytes, DEPTH_MAX)
     }
 
-    /// The same with another bound than [`DEPTH_MAX`].
+    /// The same for a text of a stranger, whom it must not cost much time: with at most so many values, and few of them deep.
+    ///
+    /// # Errors
+    /// [`JsonError`] names the byte or the member at fault.
+    pub fn parse_up_to(bytes: &[u8], values_max: usize) -> Result<Self, JsonError> {
+        check_shape(bytes, values_max)?;
+        Self::parse(bytes)
+    }
+
+    /// The same as [`Json::parse`] with another bound than [`DEPTH_MAX`].
     ///
     /// # Errors
     /// [`JsonError`] names the byte or the member at fault.

@@ -44,6 +44,15 @@ pub enum JsonError {
         /// The first value beyond.
         path: String,
     },
+    /// More values than are read.
+    #[error("more than {values_max} values")]
+    TooMany {
+        /// How many there may be.
+        values_max: usize,
+    },
+    /// Too many bytes of a long text are inside of many arrays and objects.
+    #[error("nested too deep for its length")]
+    TooDeepForLength,
     /// A number that no double can hold.
     #[error("the number at `{path}` is beyond the range of a double")]
     NumberRange {

@@ -49,6 +49,8 @@ struct LimitArgs {
     request_burst: Option<u32>,
     #[arg(long)]
     key_failures: Option<u32>,
+    #[arg(long)]
+    body_memory_bytes: Option<usize>,
 }
 
 impl LimitArgs {
@@ -64,6 +66,7 @@ impl LimitArgs {
             request_burst: self.request_burst.unwrap_or(default.request_burst),
             // All tests share one address, and many send wrong keys.
             key_failures: self.key_failures.unwrap_or(u32::MAX),
+            body_memory_bytes: self.body_memory_bytes.unwrap_or(default.body_memory_bytes),
         }
     }
 }
