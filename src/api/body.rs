@@ -94,11 +94,23 @@ fn check_entries(filter: &Json) -> Result<(), ApiError> {
     }
 }
 
-/// Checks that the media type, if the sender names one, is JSON in UTF-8.
+/// Checks that the media type, if the sender names one, is JSON in UTF-8, and that the body is not compressed.
 ///
 /// # Errors
 /// 415.
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let unsupported = |message: String| {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Err(ApiError::new(status, Code::InvalidRequest, message))
+    };
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let encoding = value.to_str().unwrap_or("?").trim();
+        if !["", "identity"].contains(&&*encoding.to_ascii_lowercase()) {
+            return unsupported(format!(
+                "Unsupported Content-Encoding: {encoding}; the body must be sent uncompressed"
+            ));
+        }
+    }
     for value in headers.get_all(header::CONTENT_TYPE) {
         let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
         let mut parts = text.split(';').map(str::trim);
@@ -107,11 +119,9 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
             .filter_map(|part| part.strip_prefix("charset="))
             .all(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
         if !is_json || !is_utf8 {
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            let message = format!(
+            return unsupported(format!(
                 "Unsupported Content-Type: {text}; the body must be application/json in UTF-8"
-            );
-            return Err(ApiError::new(status, Code::InvalidRequest, message));
+            ));
         }
     }
     Ok(())
@@ -175,6 +185,19 @@ mod tests {
         ] {
             let error = check_media_type(&content_type(bad)).unwrap_err();
             assert_eq!(error.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_body_is_refused() {
+        let encoded = |value| check_media_type(&header_map(&[("content-encoding", value)]));
+        for good in ["", "identity", "Identity"] {
+            assert!(encoded(good).is_ok(), "{good}");
+        }
+        for bad in ["gzip", "x-gzip", "br", "identity, gzip", "unknown"] {
+            let error = encoded(bad).unwrap_err();
+            assert_eq!(error.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad}");
+            assert!(error.message().contains(bad), "{}", error.message());
         }
     }
 

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
@@ -21,6 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::api::auth::authenticate::host_problem;
 use crate::shutdown::Shutdown;
 use crate::store::{MemoryStep, REFUSE_PERCENT, Store, StoreError};
 use crate::telemetry::{Telemetry, error_chain};
@@ -62,6 +64,7 @@ impl Probes {
             .route("/actuator/health", get(readiness))
             .route("/actuator/health/liveness", get(live))
             .route("/actuator/health/readiness", get(readiness))
+            .layer(from_fn(require_host))
             .with_state(self)
     }
 
@@ -112,6 +115,15 @@ impl Probes {
                 false
             }
         }
+    }
+}
+
+/// Refuses a request without a clear `Host`, as every other path does.
+async fn require_host(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match host_problem(&parts) {
+        Some(problem) => (StatusCode::BAD_REQUEST, problem).into_response(),
+        None => next.run(Request::from_parts(parts, body)).await,
     }
 }
 

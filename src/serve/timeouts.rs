@@ -102,6 +102,8 @@ pub(super) struct TimedStream {
     first: Option<Pin<Box<Sleep>>>,
     /// Runs from the first bytes of a head, with the number of requests begun by then; a further request cancels it.
     head: Option<(u64, Pin<Box<Sleep>>)>,
+    /// What has come of that head.
+    lines: HeadLines,
     /// Runs while the client reads nothing.
     reading: Option<Pin<Box<Sleep>>>,
     /// While the connection lingers: how much more it reads, and for how long.
@@ -120,6 +122,7 @@ impl TimedStream {
             progress,
             first: Some(Box::pin(sleep(limits.first))),
             head: None,
+            lines: HeadLines::default(),
             reading: None,
             lingering: None,
         }
@@ -180,6 +183,42 @@ fn timed_out<T>(what: &str, limit: Duration) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::TimedOut, message))
 }
 
+/// The lines of a head. The parser takes a line feed without a carriage return for the end of a line, and another server may not: what
+/// one reads as a header, the other reads as a part of a value. So no such head is served.
+#[derive(Debug, Default)]
+struct HeadLines {
+    /// Length of the line that has not ended, in bytes.
+    length: usize,
+    has_begun: bool,
+    has_ended: bool,
+    after_return: bool,
+}
+
+impl HeadLines {
+    /// Makes the parser refuse the head with 400: replaces a bare line feed by a byte that no head may have.
+    fn spoil_bare_line_feed(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            match (*byte, self.after_return) {
+                _ if self.has_ended => return,
+                (b'\n', true) => {
+                    self.has_ended = self.has_begun && self.length == 0;
+                    self.length = 0;
+                }
+                (b'\n', false) => {
+                    *byte = 0;
+                    self.has_ended = true;
+                }
+                (b'\r', _) => {}
+                _ => {
+                    self.length += 1;
+                    self.has_begun = true;
+                }
+            }
+            self.after_return = *byte == b'\r';
+        }
+    }
+}
+
 impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -205,9 +244,13 @@ impl AsyncRead for TimedStream {
             };
         }
         this.first = None;
-        let has_read = buffer.filled().len() > before;
-        if has_read && this.head.is_none() && this.progress.is_between_requests() {
-            this.head = Some((begun, Box::pin(sleep(this.limits.head))));
+        let read = &mut buffer.filled_mut()[before..];
+        if !read.is_empty() && this.progress.is_between_requests() {
+            if this.head.is_none() {
+                this.head = Some((begun, Box::pin(sleep(this.limits.head))));
+                this.lines = HeadLines::default();
+            }
+            this.lines.spoil_bare_line_feed(read);
         }
         tried
     }
@@ -248,6 +291,32 @@ impl AsyncWrite for TimedStream {
         match this.is_mid_request() {
             true => this.poll_linger(cx).map(Ok),
             false => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_line_feed_is_spoiled_in_a_head_alone() {
+        let good = "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n{\n}\n";
+        for (text, spoiled) in [
+            (good, None),
+            ("GET / HTTP/1.1\nHost: x\r\n\r\n", Some(14)),
+            ("GET / HTTP/1.1\r\nHost: x\n\r\n", Some(23)),
+            ("GET / HTTP/1.1\r\nHost: x\r\n\n", Some(25)),
+            ("\nGET / HTTP/1.1\r\n\r\n", Some(0)),
+        ] {
+            for cut in 0..text.len() {
+                let (mut lines, mut bytes) = (HeadLines::default(), text.as_bytes().to_vec());
+                let (first, rest) = bytes.split_at_mut(cut);
+                lines.spoil_bare_line_feed(first);
+                lines.spoil_bare_line_feed(rest);
+                let found = bytes.iter().position(|byte| *byte == 0);
+                assert_eq!(found, spoiled, "{text:?} cut at {cut}");
+            }
         }
     }
 }

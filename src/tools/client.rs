@@ -78,11 +78,12 @@ impl Client {
         Ok(Self { http, url, keys })
     }
 
-    /// Sends an API key besides, in the headers of all dialects.
+    /// Sends an API key in place of the other key, in the headers of all dialects.
     ///
     /// # Errors
     /// As for [`Client::new`].
     pub fn with_api_key(mut self, key: &str) -> Result<Self, CallError> {
+        self.keys.clear();
         for dialect in Dialect::ALL {
             let header = &dialect.header_names().api_key;
             self.keys.insert(header, header_value(&key.into())?);

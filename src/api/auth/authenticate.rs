@@ -69,7 +69,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let (state, callers) = (&guard.state, guard.callers());
     let client = client_of(&state.trusted_proxies, &parts);
-    let caller = match ambiguity(&parts) {
+    let caller = match ambiguity(state.access.dialect(), &parts) {
         Some(error) => Err(error),
         None => caller_of(state, callers, &parts, client).await,
     };
@@ -294,27 +294,52 @@ fn cause_of(guard: &Guard, parts: &Parts, client: IpAddr, caller: Option<&Caller
     }
 }
 
-/// Refuses a request whose `Host` is missing or sent twice, or whose key is sent twice: a proxy and this service might read it
-/// differently.
-fn ambiguity(parts: &Parts) -> Option<ApiError> {
-    let lines = |name: &HeaderName| parts.headers.get_all(name).iter().count();
-    let hosts = lines(&header::HOST);
-    if hosts > 1 {
-        return Some(ApiError::invalid("The header Host is sent more than once"));
+/// Refuses a request whose `Host` is missing or sent twice, or whose keys can be read in two ways: a proxy and this service might
+/// read it differently.
+fn ambiguity(dialect: Dialect, parts: &Parts) -> Option<ApiError> {
+    let invalid = |message: String| Some(ApiError::invalid(message));
+    if let Some(problem) = host_problem(parts) {
+        return invalid(problem.to_owned());
     }
-    // HTTP/1.0 does not know it.
-    if hosts == 0 && parts.version == Version::HTTP_11 {
-        return Some(ApiError::invalid("The header Host is missing"));
-    }
-    let api_keys = Dialect::ALL.map(|dialect| {
+    let [(own, own_name), (other, other_name)] = [dialect, dialect.other()].map(|dialect| {
         let names = dialect.header_names();
         (&names.api_key, dialect.words().api_key_header)
     });
-    let admin_key = (&headers::ADMIN_KEY, HeaderNames::ADMIN_KEY);
-    let mut keys = api_keys.into_iter().chain([admin_key]);
-    let (_, name) = keys.find(|(name, _)| lines(name) > 1)?;
-    let message = format!("The header {name} is sent more than once");
-    Some(ApiError::invalid(message))
+    let admin = (&headers::ADMIN_KEY, HeaderNames::ADMIN_KEY);
+    for (name, written) in [(own, own_name), (other, other_name), admin] {
+        if parts.headers.get_all(name).iter().count() > 1 {
+            return invalid(format!("The header {written} is sent more than once"));
+        }
+    }
+    let sent = |name: &HeaderName| {
+        let value = parts.headers.get(name);
+        value.filter(|value| !is_blank(value))
+    };
+    match (sent(own), sent(other), sent(&headers::ADMIN_KEY)) {
+        (Some(key), Some(other), _) if key != other => invalid(format!(
+            "The headers {own_name} and {other_name} have different values; send one of them"
+        )),
+        (own, other, Some(_)) if dialect == Dialect::Service && own.or(other).is_some() => {
+            let (api_key, admin) = (
+                dialect.api_key_header(&parts.headers),
+                HeaderNames::ADMIN_KEY,
+            );
+            invalid(format!(
+                "{api_key} and {admin} are both sent; send one of them"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with the `Host` of a request, if anything is.
+pub fn host_problem(parts: &Parts) -> Option<&'static str> {
+    match parts.headers.get_all(header::HOST).iter().count() {
+        // HTTP/1.0 does not know it.
+        0 if parts.version == Version::HTTP_11 => Some("The header Host is missing"),
+        0 | 1 => None,
+        _ => Some("The header Host is sent more than once"),
+    }
 }
 
 /// A proxy in front may have resolved these segments, and so have applied the rules of another path than the one that is served.

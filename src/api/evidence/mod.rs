@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::api::auth::authenticate::host_problem;
 use crate::api::auth::client_address::client_of;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
@@ -42,6 +43,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The layer around these paths: bounds how much one client reads, malformed ids and wrong methods included.
 pub async fn limit(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(problem) = host_problem(&parts) {
+        return ApiError::invalid(problem).into_response();
+    }
     let client = client_of(&state.trusted_proxies, &parts);
     match state.public_limiter.admit(client, SystemTime::now()) {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,

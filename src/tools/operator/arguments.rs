@@ -110,7 +110,10 @@ impl CommandRow {
                 let about = "Body of the request: JSON, @ and the name of its file, or - for standard input; flags set members of it";
                 let body = option("body", about).value_name("JSON|@FILE|-");
                 let body = body.value_parser(body_of as ReadArgument);
-                let key = option("api-key", "API key of a tenant, sent besides the admin key");
+                let key = option(
+                    "api-key",
+                    "API key of a tenant, for operations that take no admin key",
+                );
                 let key = key.env("BUDGET_API_KEY").hide_env_values(true);
                 command.args([body, key.value_name("KEY")])
             }

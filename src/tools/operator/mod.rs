@@ -19,6 +19,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 
+use crate::api::operation::Callers;
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
@@ -107,7 +108,11 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
         }
         Action::Replay => replay::run(&call, matches.get_flag("no-wait"), &client, output).await,
         Action::Call => {
-            if let Some(key) = matches.get_one::<String>("api-key") {
+            // An operation that accepts both kinds of keys gets the admin key.
+            let callers = call.operation.operation().callers;
+            if let Some(key) = matches.get_one::<String>("api-key")
+                && matches!(callers, Callers::Tenant(_))
+            {
                 client = client.with_api_key(key)?;
             }
             output.json(&client.send(&call).await?)

@@ -41,7 +41,7 @@ async fn rule_1_a_valid_api_key_does_not_replace_a_wrong_admin_key() {
             ("X-Admin-API-Key", "wrong"),
         ];
         let response = app.call(Method::GET, path, &both, &Value::Null).await;
-        assert_eq!(response.error(), UNAUTHORIZED, "{path}");
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{path}");
         assert_eq!(get_by(&app, &secret, path).await.status, 200, "{path}");
     }
 }
@@ -198,7 +198,23 @@ async fn rule_8_introspection_of_the_admin_key_lists_every_permission_and_no_ten
         ("X-Admin-API-Key", ADMIN_KEY),
     ];
     let response = app.call(Method::GET, INTROSPECT, &both, &Value::Null).await;
-    assert_eq!(response.text("/auth_type"), "admin");
+    assert_eq!(response.error(), (400, "INVALID_REQUEST"));
+}
+
+#[tokio::test]
+async fn beside_an_api_key_the_admin_key_decides_in_the_cycles_dialect() {
+    let app = TestApp::spawn_on(&shared().url(), &["--dialect", "cycles"]).await;
+    for api_key in [app.keys[0].as_str(), "nonsense"] {
+        let both = [(app.names.key, api_key), ("X-Admin-API-Key", ADMIN_KEY)];
+        let response = app.call(Method::GET, INTROSPECT, &both, &Value::Null).await;
+        assert_eq!(response.expect(200).text("/auth_type"), "admin");
+    }
+    let both = [
+        (app.names.key, app.keys[0].as_str()),
+        ("X-Admin-API-Key", "wrong"),
+    ];
+    let response = app.call(Method::GET, INTROSPECT, &both, &Value::Null).await;
+    assert_eq!(response.error(), UNAUTHORIZED);
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ async fn a_request_with_both_keys_is_authorized_by_the_admin_key_alone() {
             Method::GET,
             lookup,
             vec![key, ("X-Admin-API-Key", "wrong")],
-            401,
+            400,
         ),
         (
             Method::GET,

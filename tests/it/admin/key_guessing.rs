@@ -132,16 +132,28 @@ async fn a_request_with_two_keys_or_hosts_or_no_host_is_refused() {
             "X-Admin-API-Key is sent more than once",
         ),
         (format!("{tenants}{admin_key}"), "Host is missing"),
+        (
+            format!("{get}{host}{api_key}X-Cycles-API-Key: a\r\n"),
+            "X-Service-API-Key and X-Cycles-API-Key have different values",
+        ),
+        (
+            format!("{get}{host}{api_key}{admin_key}"),
+            "X-Service-API-Key and X-Admin-API-Key are both sent",
+        ),
+        (
+            format!("{tenants}{host}X-Cycles-API-Key: a\r\n{admin_key}"),
+            "X-Cycles-API-Key and X-Admin-API-Key are both sent",
+        ),
     ] {
         let request = format!("{head}Connection: close\r\n\r\n");
         let raw = response_to(app.address, request.as_bytes()).await;
         assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()), "{head}");
         assert!(raw.body.contains(problem), "{head}: {raw:?}");
     }
-    // HTTP/1.0 has no Host; the other dialect's header beside the own one is not ambiguous.
+    // HTTP/1.0 has no Host; the other dialect's header with the same value is not ambiguous.
     for head in [
         format!("GET /v1/balances?tenant=acme HTTP/1.0\r\n{api_key}"),
-        format!("{get}{host}{api_key}X-Cycles-API-Key: a\r\nConnection: close\r\n"),
+        format!("{get}{host}{api_key}X-Cycles-API-Key: {key}\r\nConnection: close\r\n"),
     ] {
         let raw = response_to(app.address, format!("{head}\r\n").as_bytes()).await;
         assert_eq!(raw.status, 200, "{raw:?}");

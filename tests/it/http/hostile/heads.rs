@@ -68,6 +68,23 @@ async fn only_json_in_utf_8_is_accepted() {
 }
 
 #[tokio::test]
+async fn a_compressed_body_is_refused_naming_its_encoding() {
+    let target = Target::new().await;
+    for operation in &target.operations {
+        for (encoding, named) in [("gzip", "gzip"), ("BR", "BR"), ("nonsense", "nonsense")] {
+            let request = target.request(operation).body(operation.body.to_string());
+            let request = request.header("Content-Encoding", encoding);
+            let refused = target.refused_with(encoding, request, 415).await;
+            assert!(refused.text("/message").contains(named), "{refused:?}");
+        }
+    }
+    let create = &target.operations[0];
+    let plain = target.request(create).body(create.body.to_string());
+    let plain = plain.header("Content-Encoding", "identity");
+    target.accepted("identity", plain, create.success).await;
+}
+
+#[tokio::test]
 async fn the_idempotency_header_repeats_the_bodys_key_or_is_absent() {
     let target = Target::new().await;
     for operation in &target.operations {

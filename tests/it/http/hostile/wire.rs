@@ -195,6 +195,54 @@ async fn lengths_that_contradict_each_other_change_nothing() {
 }
 
 #[tokio::test]
+async fn a_line_feed_without_a_carriage_return_ends_no_line_of_a_head() {
+    let target = Target::new().await;
+    let (name, key) = (target.app.names.key, &target.app.keys[0]);
+    for request in [
+        "GET /live HTTP/1.1\nHost: x\n\n".to_owned(),
+        "GET /live HTTP/1.1\r\nHost: x\n\r\n".to_owned(),
+        "GET /ready HTTP/1.1\r\nHost: x\r\n\n".to_owned(),
+        format!("GET /v1/balances?tenant=acme HTTP/1.1\r\nHost: x\n{name}: {key}\r\n\r\n"),
+        format!(
+            "GET /v1/balances?tenant=acme HTTP/1.1\r\nHost: x\r\n{name}: {key}\r\nX: y\nZ: z\r\n\r\n"
+        ),
+    ] {
+        let raw = response_to(target.app.address, request.as_bytes()).await;
+        assert_eq!(raw.status, 400, "{request:?}: {raw:?}");
+    }
+    // A body may hold some.
+    let body = target.create().replacen(',', ",\n\n", 1);
+    let head = format!(
+        "POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Length: {}",
+        body.len()
+    );
+    response_to(target.app.address, &target.message(&head, &body))
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn probes_and_public_paths_need_a_host_too() {
+    let target = Target::new().await;
+    for path in ["/live", "/ready", "/actuator/health", "/v1/evidence/x"] {
+        for (head, status) in [
+            ("HTTP/1.1\r\n", 400),
+            ("HTTP/1.1\r\nHost: x\r\nHost: x\r\n", 400),
+            ("HTTP/1.0\r\n", 200),
+            ("HTTP/1.1\r\nHost: x\r\n", 200),
+        ] {
+            let request = format!("GET {path} {head}Connection: close\r\n\r\n");
+            let raw = response_to(target.app.address, request.as_bytes()).await;
+            let named = raw.body.contains("header Host");
+            match path.starts_with("/v1") {
+                true => assert_eq!((raw.status, named), (400, status == 400), "{raw:?}"),
+                false => assert_eq!((raw.status, named), (status, status == 400), "{raw:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn no_request_is_smuggled_behind_one_with_both_lengths() {
     let target = Target::new().await;
     let body = target.create();

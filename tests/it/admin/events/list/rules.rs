@@ -23,12 +23,12 @@ async fn rule_2_each_list_takes_its_own_kind_of_key() {
             .await
             .refused(401, "UNAUTHORIZED");
     }
-    // An additional admin key, even a wrong one, is ignored.
+    // An additional admin key contradicts it, even where it would not be accepted.
     let both = app
         .request(Method::GET, "/v1/events")
         .header(app.names.key, &fixture.key)
         .header("X-Admin-API-Key", "wrong");
-    app.send(both).await.expect(200);
+    app.send(both).await.refused(400, "INVALID_REQUEST");
     app.send(app.request(Method::GET, "/v1/events"))
         .await
         .refused(401, "UNAUTHORIZED");
