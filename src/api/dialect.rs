@@ -49,6 +49,8 @@ pub mod headers {
     pub const ADMIN_KEY: HeaderName = HeaderName::from_static("x-admin-api-key");
     /// Repeats the body's idempotency key, or replaces it where the body has none.
     pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
+    /// Response header: the request was made before, and this is its stored response.
+    pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
     /// Names one HTTP request.
     pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
     /// The W3C trace context.
@@ -67,7 +69,7 @@ impl Dialect {
 
     /// The API key as it was sent: under this dialect's name or else under the other's. A blank value counts as absent.
     ///
-    /// Where both are sent, this dialect's alone counts, even if it is wrong and the other right.
+    /// Where both are sent, this dialect's counts; authentication refuses two different values.
     pub fn api_key(self, headers: &HeaderMap) -> Option<&HeaderValue> {
         self.spoken(headers, |names| &names.api_key)
             .map(|(_, value)| value)

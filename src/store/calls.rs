@@ -10,6 +10,7 @@ use redis::{Cmd, Value};
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::deadline::note_replay;
 use super::signature::{Refused, ScriptCall};
 use super::{Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable};
 use crate::driver::call::Request;
@@ -229,6 +230,9 @@ impl Store {
         }
         let reply = reply?;
         self.learn_clock(sent, &reply.value);
+        if is_replayed(&reply.value) {
+            note_replay();
+        }
         Ok(reply)
     }
 
@@ -281,4 +285,12 @@ impl Store {
         }
         Ok(replies)
     }
+}
+
+/// Whether a script replies with what it stored for the same request.
+fn is_replayed(reply: &Value) -> bool {
+    let Value::Array(fields) = reply else {
+        return false;
+    };
+    matches!(fields.first(), Some(Value::BulkString(word)) if word == b"replayed")
 }

@@ -2,6 +2,8 @@
 //!
 //! The remaining time belongs to the task that serves the request, so it applies to every call. Only time in the store
 //! counts, because a client may take long to send a body. Outside a request, each call has the whole time for itself.
+//!
+//! That a request was made before is known to its script, and belongs to the same task.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,6 +17,17 @@ const GATHERING_FACTOR: u32 = 8;
 
 tokio::task_local! {
     static LEFT: Cell<Duration>;
+    static REPLAYED: Cell<bool>;
+}
+
+/// Notes that a script replied with the stored outcome of the request that this task serves.
+pub(super) fn note_replay() {
+    let _ = REPLAYED.try_with(|replayed| replayed.set(true));
+}
+
+/// Whether a script replied with the stored outcome of the request that this task serves.
+pub fn is_replay() -> bool {
+    REPLAYED.try_with(Cell::get).unwrap_or(false)
 }
 
 /// A call in progress. When it is dropped, the time that it took is deducted from the time of its request.
@@ -35,7 +48,8 @@ impl Drop for TimedCall {
 impl Store {
     /// Serves a request: all calls that `request` makes have [`Store::timeout`] together.
     pub fn serve<F: Future>(&self, request: F) -> impl Future<Output = F::Output> + use<F> {
-        LEFT.scope(Cell::new(self.timeout()), request)
+        let request = LEFT.scope(Cell::new(self.timeout()), request);
+        REPLAYED.scope(Cell::new(false), request)
     }
 
     /// The same for a list that gathers: hundreds of calls, between which those of others come, have eight times as long.

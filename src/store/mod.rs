@@ -41,6 +41,7 @@ pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use calls::OnFailure;
+pub use deadline::is_replay;
 pub(crate) use error::{ScriptError, outcome, unless_fenced};
 pub use keys::Keys;
 pub use memory::FullestNode;

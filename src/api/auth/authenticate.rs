@@ -27,7 +27,7 @@ use crate::api::trace::{Correlation, EffectiveTenant};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::{BadCredential, Refusal};
-use crate::store::ExtraRoundTrip;
+use crate::store::{ExtraRoundTrip, is_replay};
 
 /// How long a request beyond its tenant's rate waits before it is refused, and a wrong key after too many of them.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
@@ -108,7 +108,11 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
                 Some(Ok(())) => mark_checked(next.run(Request::from_parts(parts, body)).await),
                 None => next.run(Request::from_parts(parts, body)).await,
             };
-            let response = checked(&guard, caller, response).await;
+            let mut response = checked(&guard, caller, response).await;
+            if is_replay() && response.status().is_success() {
+                let yes = HeaderValue::from_static("true");
+                response.headers_mut().insert(headers::REPLAYED, yes);
+            }
             count(&guard, caller, changes, &response);
             response
         }

@@ -114,6 +114,10 @@ fn describe(operation: &Operation, schemas: &mut Components, example: &Value) ->
             described["headers"]["Cache-Control"] =
                 json!({"$ref": "#/components/headers/CacheControl"});
         }
+        if declaration.idempotent {
+            described["headers"][header_name(&headers::REPLAYED)] =
+                json!({"$ref": "#/components/headers/IdempotencyReplayed"});
+        }
         if let Some(schema) = response.schema {
             let example = example
                 .get("response")
@@ -212,6 +216,10 @@ fn response_headers() -> Value {
         "CacheControl": {
             "description": "How long the response may be kept.",
             "schema": {"type": "string"},
+        },
+        "IdempotencyReplayed": {
+            "description": "Present if the request was made before under its idempotency key: this is the stored response.",
+            "schema": {"type": "string", "const": "true"},
         },
         "Tenant": {
             "description": "The tenant of the API key.",

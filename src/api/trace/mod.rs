@@ -268,6 +268,7 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         names.as_of.clone(),
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
+        headers::REPLAYED,
         header::RETRY_AFTER,
         header::ETAG,
         header::WARNING,

@@ -285,6 +285,7 @@ async fn a_configured_origin_can_read_the_exposed_headers() {
             "X-Request-Id",
             "Retry-After",
             "Warning",
+            "Idempotency-Replayed",
         ] {
             assert!(exposed.contains(&name.to_lowercase()), "{exposed}");
         }

@@ -4,6 +4,7 @@
 mod callers;
 mod closing;
 mod common_rules;
+mod replays;
 mod rows;
 mod series;
 mod target_tenant;
