@@ -34,7 +34,7 @@ const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
 /// is no reason to take the replica away from all others.
 const PING_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long the policies of the nodes count as checked. Probes are public, so each must not cost a call of every node.
+/// How long the nodes count as checked. Probes are public, so each must not cost a call of every node.
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
 /// The state that the probes check.
@@ -42,7 +42,7 @@ const CHECKED_FOR: Duration = Duration::from_secs(1);
 pub struct Probes {
     store: Store,
     shutdown: Shutdown,
-    /// When no node was found to evict keys. The lock lets one probe check at a time.
+    /// When a script ran, and no node was found to evict keys. The lock lets one probe check at a time.
     checked: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -68,10 +68,11 @@ impl Probes {
             .with_state(self)
     }
 
-    async fn check_eviction(&self) -> Result<(), StoreError> {
+    async fn check_nodes(&self) -> Result<(), StoreError> {
         let mut checked = self.checked.lock().await;
         if checked.is_none_or(|at| at.elapsed() >= CHECKED_FOR) {
-            self.store.check_eviction(PING_LIMIT).await?;
+            let scripts = self.store.check_scripts(PING_LIMIT);
+            tokio::try_join!(scripts, self.store.check_eviction(PING_LIMIT))?;
             *checked = Some(Instant::now());
         }
         Ok(())
@@ -93,15 +94,15 @@ impl Probes {
         self.store.has_file_as_found().then(|| warning.to_owned())
     }
 
-    /// Whether a request would be served now: not stopping, the right deployment, a node that answers, and none that evicts
-    /// keys.
+    /// Whether a request would be served now: not stopping, the right deployment, a node that answers, no ACL that forbids scripts,
+    /// and no node that evicts keys.
     async fn is_ready(&self) -> bool {
         if self.shutdown.has_begun() {
             return false;
         }
         let probe = async {
             self.store.secret().await?;
-            tokio::try_join!(self.store.ping(PING_LIMIT), self.check_eviction())
+            tokio::try_join!(self.store.ping(PING_LIMIT), self.check_nodes())
         };
         match tokio::time::timeout(PROBE_LIMIT, probe).await {
             Ok(Ok(_)) => true,

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::calls::of_reachable_nodes;
-use super::{Lane, Store, StoreError};
+use super::runtime::read::Get;
+use super::{Lane, ScriptError, Store, StoreError};
+use crate::domain::caller::ScriptCaller;
+use crate::domain::ids::{Partition, ReservationId};
 use crate::driver::cluster::slot_of;
 
 /// The run id of each address, as last seen.
@@ -40,6 +44,28 @@ impl Store {
             .unreachable_primaries
             .set(i64::try_from(failed).unwrap_or(i64::MAX));
         of_reachable_nodes(replies).map(drop)
+    }
+
+    /// Runs a script that only reads, as each request runs one: an ACL may allow commands and forbid scripts.
+    ///
+    /// # Errors
+    /// The refusal of Redis. That its node does not reply within `limit` is no error; see [`Store::ping`].
+    pub async fn check_scripts(&self, limit: Duration) -> Result<(), StoreError> {
+        let Some(no_reservation) = ReservationId::parse("readiness") else {
+            return Ok(());
+        };
+        let call = Get {
+            partition: Partition::FIRST,
+            caller: ScriptCaller::TRUSTED,
+            reservation_id: &no_reservation,
+            names: &[],
+        };
+        match timeout(limit, self.run(Lane::Request, &call)).await {
+            Ok(Err(ScriptError::Store(error))) if !matches!(error, StoreError::Unavailable(_)) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether one node has both keys, so that the same clock dated their entries.

@@ -162,6 +162,27 @@ async fn readiness_follows_redis_and_liveness_does_not() {
 }
 
 #[tokio::test]
+async fn it_is_not_ready_where_an_acl_forbids_scripts() {
+    let server = RedisServer::start();
+    let service = Service::start(store(&server.url()), Duration::ZERO).await;
+    let becomes = async |status: StatusCode| {
+        eventually("readiness follows the ACL", || async {
+            service.status("/ready").await == status
+        })
+        .await;
+    };
+    becomes(StatusCode::OK).await;
+    let user = |rules: &[&str]| {
+        let words = [&["ACL", "SETUSER", "default"][..], rules].concat();
+        server.run::<()>(&words);
+    };
+    user(&["-evalsha", "-eval"]);
+    becomes(StatusCode::SERVICE_UNAVAILABLE).await;
+    user(&["+evalsha", "+eval"]);
+    becomes(StatusCode::OK).await;
+}
+
+#[tokio::test]
 async fn shutdown_finishes_requests_in_flight_and_closes_idle_connections() {
     let service = Service::start(store(&shared().url()), Duration::ZERO).await;
     let mut idle = TcpStream::connect(service.api).await.expect("a connection");
