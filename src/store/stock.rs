@@ -17,6 +17,9 @@ use super::{Day, MemoryStep, OnFailure, Store, StoreError};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::StockTooLarge;
 
+/// Nodes of a log that are measured: its entries are of several kinds, which come one after the other.
+const STREAM_SAMPLES: &[&str] = &["SAMPLES", "100"];
+
 /// Records of a kind whose memory is asked for; the others are assumed to take as much on average.
 const SAMPLE: i64 = 200;
 /// The last days from which deliveries are kept, today included.
@@ -180,7 +183,8 @@ impl Store {
         let events = keys_of(&days, |day| keys.events(name, day));
         let mut audit = keys_of(&days, |day| keys.audit(name, day));
         audit.extend(keys_of(&days, |day| keys.seals(name, day)));
-        let (events, audit) = (self.memory_of(events, &[]), self.memory_of(audit, &[]));
+        let events = self.memory_of(events, STREAM_SAMPLES);
+        let audit = self.memory_of(audit, STREAM_SAMPLES);
         let ledger = |entry: &str| self.ledger_key(tenant, entry);
         let budgets = self.memory_of_listed(vec![keys.budgets(name)], ledger);
         let policies = vec![keys.policies(name)];
