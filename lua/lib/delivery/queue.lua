@@ -48,14 +48,13 @@ local function queue_mark(key)
   return type(mark) == 'string' and mark or ''
 end
 
--- Fields of a window that do not say what the subscription missed.
-local WINDOW_COUNTS = {'open', 'queued', 'flying', 'retrying', 'replaying', 'skipped', 'owner'}
-
--- Forgets what the subscription missed. There may be a place for each of 1,024 outboxes: the window is written anew without them.
+-- Forgets what the subscription missed.
 local function window_forget(window)
   if window.sources == 0 then return end
-  window.sources, window.behind, window.missed = 0, {}, {}
-  window.counts = redis.call('HMGET', window.key, unpack(WINDOW_COUNTS))
+  window.sources, window.behind, window.missed, window.gone = 0, {}, {}, {'missed'}
+  for _, field in ipairs(redis.call('HKEYS', window.key)) do
+    if field:find('^behind ') then window.gone[#window.gone + 1] = field end
+  end
 end
 
 -- Returns in how many outboxes it is behind, by their places.
@@ -89,7 +88,7 @@ end
 -- Returns the place up to which it has the events of an outbox in which it is behind; false where it is not.
 local function window_behind(window, source)
   if window.behind[source] == nil then
-    local is_stored = window.was_behind and not window.counts
+    local is_stored = window.was_behind and not window.gone
     window.behind[source] = is_stored and redis.call('HGET', window.key, 'behind ' .. source) or false
   end
   return window.behind[source]
@@ -144,13 +143,7 @@ end
 
 local function window_write(queue, window, behind, open)
   if window.damage then redis.call('DEL', window.key) end
-  if window.counts then
-    redis.call('DEL', window.key)
-    for i, name in ipairs(WINDOW_COUNTS) do
-      if window.counts[i] then redis.call('HSET', window.key, name, window.counts[i]) end
-    end
-    redis.call('PEXPIRE', window.key, WINDOW_MS)
-  end
+  if window.gone then redis.call('HDEL', window.key, unpack(window.gone)) end
   for source, place in pairs(window.places) do
     if place then
       redis.call('HSET', window.key, 'behind ' .. source, place)

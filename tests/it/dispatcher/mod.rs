@@ -25,7 +25,6 @@ mod delivery_waits;
 pub(crate) mod denial_rollups;
 mod failing_kills;
 pub(crate) mod fan_out;
-mod forgotten_places;
 mod histories;
 mod idempotency;
 pub(crate) mod lease;
