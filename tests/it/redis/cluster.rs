@@ -158,6 +158,7 @@ async fn a_replica_is_ready_while_it_reaches_one_master() {
     let probes = Probes::new(store.clone(), Shutdown::new()).router();
     let probe = || async {
         let request = Request::get("/ready")
+            .header("host", "localhost")
             .body(Body::empty())
             .expect("a request");
         let response = probes.clone().oneshot(request).await.expect("an answer");
