@@ -36,6 +36,7 @@ pub mod payload_hash;
 pub mod cidr;
 pub mod seal;
 
+pub mod bounded;
 pub mod dialect;
 pub mod fields;
 pub mod printable;

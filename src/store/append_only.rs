@@ -63,7 +63,9 @@ impl Store {
             FileState::Sound => {
                 files.lock().remove(address);
             }
-            FileState::RewriteFailed => self.note_file(address, "the rewrite failed, see its log"),
+            FileState::RewriteFailed => {
+                self.note_file(address, "the last rewrite failed, see its log")
+            }
             FileState::AsFound if refused_at.is_some_and(|at| at.elapsed() < ASK_AGAIN_AFTER) => {}
             FileState::AsFound => {
                 let rewrite = redis::cmd("BGREWRITEAOF");
@@ -92,7 +94,7 @@ impl Store {
         if files.insert(address.to_owned(), Instant::now()).is_none() {
             warn!(
                 redis.address = %address,
-                "Redis at {address} has started and has not rewritten its append-only file ({why}): if its end was torn, the next \
+                "Redis at {address} may not have rewritten its append-only file since it started ({why}): if its end was torn, the next \
                  restart brings half of a transaction back. Allow BGREWRITEAOF, or run it (docs/durability.md)"
             );
         }

@@ -159,7 +159,8 @@ impl Refusal {
     fn advice(&self) -> Option<&'static str> {
         Some(match (self.status, self.code.as_str()) {
             (401, _) => {
-                "the admin key must be one of the service's BUDGET_ADMIN_KEYS: --admin-key, BUDGET_ADMIN_KEY or a profile gives it"
+                "the admin key must be one of the service's BUDGET_ADMIN_KEYS: --admin-key, BUDGET_ADMIN_KEY or a profile gives it; an API key for `admin call` \
+                 comes from --api-key or BUDGET_API_KEY"
             }
             (_, "BUDGET_NOT_FOUND") => {
                 "`admin budget tree --tenant ID` shows the budgets that exist"

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::bounded::BoundedTable;
 use super::client_address::network_of;
 use crate::domain::api_key::secret::KeyId;
+use crate::domain::bounded::BoundedTable;
 
 /// Guessers that are counted, about 150 bytes each. For more of them, those with the fewest wrong keys are forgotten.
 const GUESSERS_MAX: usize = 16_384;

@@ -3,7 +3,6 @@
 pub mod access;
 pub mod authenticate;
 pub mod backoff;
-pub mod bounded;
 pub mod client_address;
 pub mod failures;
 pub mod refused;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::bounded::BoundedTable;
 use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
+use crate::domain::bounded::BoundedTable;
 use crate::domain::ids::TenantId;
 
 /// Tenants that are counted, about 100 bytes each. For more of them, those that have used least are forgotten.

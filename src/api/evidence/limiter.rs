@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::http::HeaderValue;
 use parking_lot::Mutex;
 
-use crate::api::auth::bounded::BoundedTable;
 use crate::api::auth::client_address::network_of;
 use crate::api::dialect::headers::{RATE_LIMIT_REMAINING, RATE_LIMIT_RESET};
 use crate::api::errors::ApiError;
+use crate::domain::bounded::BoundedTable;
 
 /// Clients that are counted in a minute, about 50 bytes each. For more of them, those with the fewest requests are forgotten.
 const CLIENTS_MAX: usize = 65_536;

@@ -3,7 +3,7 @@
 
 pub mod limiter;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -76,7 +76,11 @@ async fn envelope(
     let caching = [
         (
             header::CACHE_CONTROL,
-            caching(&bytes, state.evidence_retention)?,
+            caching(
+                &bytes,
+                state.evidence_retention,
+                state.store.clock().now_ms(),
+            )?,
         ),
         (
             header::ETAG,
@@ -90,24 +94,24 @@ async fn envelope(
 }
 
 /// How caches keep an envelope: no longer than the service does. It never changes, since its id is the hash of its content.
-fn caching(bytes: &[u8], retention: Option<Duration>) -> Result<HeaderValue, ApiError> {
+fn caching(
+    bytes: &[u8],
+    retention: Option<Duration>,
+    now_ms: i64,
+) -> Result<HeaderValue, ApiError> {
     let seconds = match retention {
         None => YEAR,
         Some(retention) => {
             let envelope: Value = serde_json::from_slice(bytes).unwrap_or_default();
             let issued_at_ms = envelope["issued_at_ms"].as_i64().unwrap_or_default();
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            let left = issued_at_ms / 1_000 + secs(retention) - now.map_or(0, secs);
-            left.clamp(0, YEAR)
+            let kept = i64::try_from(retention.as_secs()).unwrap_or(YEAR);
+            ((issued_at_ms - now_ms) / 1_000)
+                .saturating_add(kept)
+                .clamp(0, YEAR)
         }
     };
     let caching = format!("public, max-age={seconds}, immutable");
     HeaderValue::from_str(&caching).map_err(ApiError::internal)
-}
-
-/// Whole seconds.
-fn secs(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2)
 }
 
 async fn key_set(State(state): State<AppState>) -> Result<Response, ApiError> {

@@ -1,11 +1,12 @@
 //! Bounds the rate of deliveries of one tenant's events to one host, so that webhooks cannot flood a stranger. Beyond it a lane is put
 //! off: it holds no permit while it waits.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::domain::bounded::BoundedTable;
 
 /// The time whose deliveries may be made at once.
 const BURST: Duration = Duration::from_secs(1);
@@ -13,7 +14,7 @@ const BURST: Duration = Duration::from_secs(1);
 /// For how long a lane is put off. At least so long that a few of its deliveries can follow each other then.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
-/// Hosts that are remembered before those with a full bucket are forgotten.
+/// Hosts that are remembered. For more of them, those that have used least are forgotten.
 const HOSTS_MAX: usize = 10_000;
 
 /// The rates of a dispatcher.
@@ -21,7 +22,7 @@ pub(super) struct HostRates {
     /// The time of one delivery at the rate; `None` where there is no bound.
     interval: Option<Duration>,
     /// By tenant and host, with a blank between.
-    buckets: Mutex<HashMap<String, Bucket>>,
+    buckets: Mutex<BoundedTable<String, Bucket>>,
 }
 
 struct Bucket {
@@ -36,7 +37,7 @@ impl HostRates {
     pub fn new(per_second: u32) -> Self {
         Self {
             interval: Duration::from_secs(1).checked_div(per_second),
-            buckets: Mutex::default(),
+            buckets: Mutex::new(BoundedTable::new(HOSTS_MAX)),
         }
     }
 
@@ -49,14 +50,12 @@ impl HostRates {
             return Ok(());
         };
         let (mut buckets, now) = (self.buckets.lock(), Instant::now());
-        if buckets.len() >= HOSTS_MAX {
-            buckets.retain(|_, bucket| bucket.made.max(bucket.put_off) > now);
-        }
-        let bucket = buckets.entry(format!("{tenant} {host}"));
-        let bucket = bucket.or_insert(Bucket {
+        let full = Bucket {
             made: now,
             put_off: now,
-        });
+        };
+        let used_until = |bucket: &Bucket| bucket.made.max(bucket.put_off);
+        let bucket = buckets.get_or_insert(&format!("{tenant} {host}"), full, used_until);
         let made = bucket.made.max(now) + interval;
         if made <= now + BURST {
             bucket.made = made;

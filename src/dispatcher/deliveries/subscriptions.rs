@@ -270,8 +270,8 @@ impl SubscriptionCache {
         }
         for (id, record) in records {
             let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) else {
-                let effect = format!("its member `{id}` gets no events");
-                self.note_unreadable(&self.store.webhooks_key(owner), &effect, &"that is no id");
+                let effect = format!("its member `{id}` is ignored");
+                self.note_unreadable(&self.store.webhooks_key(owner), &effect, &"no webhook id");
                 continue;
             };
             let read = match record {

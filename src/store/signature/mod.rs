@@ -388,9 +388,8 @@ mod tests {
             dialect: None,
         };
         let caller = ScriptCaller {
-            key_id: key_id.as_str(),
             key_hash: SECRET,
-            tenant: "acme",
+            ..ScriptCaller::TRUSTED
         };
         let replayed = CreateApiKeyReply::Taken;
         let encoded = Call::new(&META.script, &["key"]).with(SECRET);

@@ -112,7 +112,7 @@ impl CommandRow {
                 let body = body.value_parser(body_of as ReadArgument);
                 let key = option(
                     "api-key",
-                    "API key of a tenant, for operations that take no admin key",
+                    "API key of a tenant, in place of the admin key; that of the environment only where no admin key is taken",
                 );
                 let key = key.env("BUDGET_API_KEY").hide_env_values(true);
                 command.args([body, key.value_name("KEY")])

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 
@@ -108,10 +109,11 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
         }
         Action::Replay => replay::run(&call, matches.get_flag("no-wait"), &client, output).await,
         Action::Call => {
-            // An operation that accepts both kinds of keys gets the admin key.
+            // One from the environment is for operations that take no other.
             let callers = call.operation.operation().callers;
+            let is_given = matches.value_source("api-key") == Some(ValueSource::CommandLine);
             if let Some(key) = matches.get_one::<String>("api-key")
-                && matches!(callers, Callers::Tenant(_))
+                && (is_given || matches!(callers, Callers::Tenant(_)))
             {
                 client = client.with_api_key(key)?;
             }

@@ -74,6 +74,13 @@ async fn members_are_flags_and_a_whole_body_is_accepted() {
     assert_eq!(committed["charged"]["amount"], 3);
     assert_eq!(as_tenant(&commit).await.json(), committed);
 
+    // Of two keys the one on the command line counts, even where an admin key would be accepted.
+    let list = "call listReservations --tenant acme";
+    assert_eq!(as_tenant(list).await.code, 0);
+    let wrong = "sk_live_000AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let refused = operator.run(&format!("{list} --api-key {wrong}")).await;
+    refused.refused(1, "no such API key");
+
     let body = r#"{"tenant_id":"acme","scope":"tenant:acme/app:whole","unit":"CREDITS","allocated":{"unit":"CREDITS","amount":7}}"#;
     let made = operator
         .run(&format!("--json call createBudget --body {body}"))

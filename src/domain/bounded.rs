@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Clone, V> BoundedTable<K, V> {
     }
 
     #[cfg(test)]
-    pub(in crate::api) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 }
