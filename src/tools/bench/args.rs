@@ -33,8 +33,23 @@ pub struct BenchArgs {
     /// Vendor names that the service was started with
     #[arg(long, env = "BUDGET_DIALECT", default_value = "service")]
     pub(super) dialect: Dialect,
-    #[command(flatten)]
-    pub(super) load: LoadArgs,
+    /// Clients, each with a connection and one request in flight
+    #[arg(long, value_name = "N", default_value = "50",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(super) clients: u16,
+    /// How long to measure: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(super) duration: Duration,
+    /// How long to warm up before that
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(super) warmup: Duration,
+    /// Budgets on the path of each request, tenant included
+    #[arg(long, value_name = "N", default_value = "3",
+          value_parser = clap::value_parser!(u8).range(1..=6))]
+    pub(super) scopes: u8,
+    /// Operations that each client repeats
+    #[arg(long, value_name = "KIND", default_value = "mixed")]
+    pub(super) workload: Workload,
     /// Share of requests, 0 to 1, that may fail before the exit code is 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(super) max_error_rate: f64,
@@ -54,53 +69,23 @@ pub struct BenchArgs {
 
 impl BenchArgs {
     /// Refuses a run that would outlive its own holds: the ledgers would lack them, as if the service had lost them.
-    ///
-    /// # Errors
-    /// [`CallError::Usage`].
     pub(super) fn refuse_too_long(&self) -> Result<(), CallError> {
-        let (what, minutes) = match self.load.workload {
+        let (what, minutes) = match self.workload {
             // A later run commits the holds, and takes about as long as the ones before it.
             _ if self.compare => ("a run that commits what it has reserved", 15),
             Workload::Reserve if !self.deliver => ("--workload reserve", 55),
             _ => return Ok(()),
         };
-        if self.load.warmup + self.load.duration <= Duration::from_secs(minutes * 60) {
+        if self.warmup + self.duration <= Duration::from_secs(minutes * 60) {
             return Ok(());
         }
         Err(CallError::Usage(format!(
             "holds live an hour: {what} may take {minutes} minutes at most, warm-up included"
         )))
     }
-}
 
-/// The shape of the load.
-#[derive(Debug, Clone, Args)]
-pub(super) struct LoadArgs {
-    /// Clients, each with a connection and one request in flight
-    #[arg(long, value_name = "N", default_value = "50",
-          value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub clients: u16,
-    /// How long to measure: 10s, 500ms, 2m
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    pub duration: Duration,
-    /// How long to warm up before that
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    pub warmup: Duration,
-    /// Budgets on the path of each request, tenant included
-    #[arg(long, value_name = "N", default_value = "3",
-          value_parser = clap::value_parser!(u8).range(1..=6))]
-    pub scopes: u8,
-    /// Operations that each client repeats
-    #[arg(long, value_name = "KIND", default_value = "mixed")]
-    pub workload: Workload,
-}
-
-impl LoadArgs {
-    /// The name of a run.
-    pub fn name(&self) -> String {
-        let workload = self.workload.to_possible_value();
-        let workload = workload.expect("every workload has a name");
-        clients(workload.get_name(), self.clients)
+    pub(super) fn name(&self) -> String {
+        clients(self.workload.into(), self.clients)
     }
 }
 
@@ -111,8 +96,8 @@ pub(super) fn clients(what: &str, clients: u16) -> String {
 }
 
 /// What each client repeats. Every operation is measured separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Workload {
     /// Only reserves; the holds stay
     Reserve,

@@ -22,7 +22,7 @@ use url::Url;
 use super::args::Workload;
 use super::recorder::{Failure, Operation, Recorder};
 use super::service::Change;
-use crate::api::operations::OperationId;
+use crate::api::operations::OperationId as Id;
 use crate::tools::setup::UNIT;
 
 /// One hour, the default maximum of a tenant: no hold expires during a run.
@@ -34,8 +34,6 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 /// A request without a response by then is given up, and its connection closed.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
 
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// A keep-alive connection with one request in flight, which costs the generator little; `None` before it opens.
 type Connection = Option<SendRequest<Full<Bytes>>>;
 
@@ -46,8 +44,6 @@ pub(super) struct Shared {
     /// The members `subject` and `action` of a request.
     pub subject: String,
     pub workload: Workload,
-    /// A random part of every idempotency key.
-    pub run: String,
     /// Operations that finish before are warm-up.
     pub measure_from: Instant,
     /// No operation starts after this.
@@ -71,46 +67,37 @@ impl Shared {
         // Clients start at different steps, so that a mix is mixed at any moment.
         let steps = steps.iter().cycle().skip(number as usize * 2 % steps.len());
         let mut connection = None;
-        // The reservation that the next commit or release ends, and its amount.
-        let mut hold = None;
+        // The reservation of the step before, and its amount.
+        let mut hold: Option<(String, i64)> = None;
         for (sequence, &operation) in (1_u64..).zip(steps) {
             if Instant::now() >= self.until {
                 return;
             }
-            let ended = match operation {
-                Operation::Commit | Operation::Release => hold.take(),
-                _ => Some((String::new(), 0)),
-            };
-            // The reserve before it was refused.
-            let Some((reservation, held)) = ended else {
+            let is_end = matches!(operation, Operation::Commit | Operation::Release);
+            if is_end && hold.is_none() {
+                // The reserve before it was refused.
                 continue;
-            };
-            let amount = match operation {
-                // Sometimes the whole hold.
-                Operation::Commit => held - sequence as i64 % 101,
-                _ => 1_000 + (sequence * 7_919 + number * 31) as i64 % 997,
-            };
-            let key = format!("{}.{number}.{sequence}", self.run);
-            let exchange = self.exchange(operation, &key, amount, (&reservation, held));
+            }
+            let (reservation, held) = hold.take().unwrap_or_default();
+            let exchange = self.exchange(operation, [number, sequence], (&reservation, held));
             if let Some(id) = self.complete(&mut connection, &exchange).await {
                 self.recorder.lock().change.add(exchange.change);
                 if operation == Operation::Reserve {
-                    hold = Some((id, amount));
+                    hold = Some((id, exchange.change.reserved));
                 }
             }
         }
     }
 
-    /// `amount` is the estimate or the actual. A commit or release ends `reservation`, which holds `held`.
-    fn exchange(
-        &self,
-        operation: Operation,
-        key: &str,
-        amount: i64,
-        (reservation, held): (&str, i64),
-    ) -> Exchange {
-        use OperationId as Id;
-        let subject = &self.subject;
+    /// A client's step. A commit or release ends a reservation: its id, and the amount that it holds.
+    fn exchange(&self, operation: Operation, step: [u64; 2], hold: (&str, i64)) -> Exchange {
+        let (subject, [number, sequence], (reservation, held)) = (&self.subject, step, hold);
+        // The estimate or the actual.
+        let amount = match operation {
+            // Sometimes the whole hold.
+            Operation::Commit => held - sequence as i64 % 101,
+            _ => 1_000 + (sequence * 7_919 + number * 31) as i64 % 997,
+        };
         let json = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
         let (id, members, word, reserved, spent) = match operation {
             Operation::Reserve => {
@@ -133,7 +120,8 @@ impl Shared {
         };
         let base = self.url.path().trim_end_matches('/');
         let path = id.path().replace("{reservation_id}", reservation);
-        let body = format!(r#"{{"idempotency_key":"{key}"{members}}}"#);
+        // The tenant is new with each run, so no other run has this key.
+        let body = format!(r#"{{"idempotency_key":"{number}.{sequence}"{members}}}"#);
         let request = Request::post(format!("{base}{path}")).body(Full::from(body));
         let mut request = request.expect("an id makes a path");
         *request.headers_mut() = self.headers.clone();
@@ -153,14 +141,14 @@ impl Shared {
         let id = loop {
             match self.attempt(connection, exchange).await {
                 Ok(id) => break id,
-                Err(failure) if !failure.is_uncertain() => return None,
+                Err(Failure { status: 1..500, .. }) => return None,
                 Err(_) => is_uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
                 self.recorder.lock().unresolved += 1;
                 return None;
             }
-            sleep(PAUSE).await;
+            sleep(Duration::from_millis(50)).await;
         };
         if Instant::now() >= self.measure_from {
             let mut recorder = self.recorder.lock();
@@ -226,12 +214,13 @@ async fn send(
     url: &Url,
     request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Bytes), Failure> {
-    let failed = |code, message: String| Failure::new(0, code, message);
+    let failed = |code, message: String| Err(Failure::new(0, code, message));
     let mut sender = match connection.take() {
         Some(sender) if !sender.is_closed() => sender,
-        _ => connect(url)
-            .await
-            .map_err(|error| failed("NOT_CONNECTED", format!("cannot connect: {error}")))?,
+        _ => match connect(url).await {
+            Ok(sender) => sender,
+            Err(error) => return failed("NOT_CONNECTED", format!("cannot connect: {error}")),
+        },
     };
     let exchange = async {
         sender.ready().await?;
@@ -239,17 +228,17 @@ async fn send(
         let status = response.status();
         Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
     };
-    let late = |_| {
-        failed(
+    match timeout(RESPONSE_LIMIT, exchange).await {
+        Ok(Ok(response)) => {
+            *connection = Some(sender);
+            Ok(response)
+        }
+        Ok(Err(_)) => failed("CONNECTION_LOST", "the connection broke".to_owned()),
+        Err(_) => failed(
             "NO_RESPONSE",
             format!("no response within {RESPONSE_LIMIT:?}"),
-        )
-    };
-    let response = timeout(RESPONSE_LIMIT, exchange).await.map_err(late)?;
-    let broken = |_| failed("CONNECTION_LOST", "the connection broke".to_owned());
-    let response = response.map_err(broken)?;
-    *connection = Some(sender);
-    Ok(response)
+        ),
+    }
 }
 
 async fn connect(url: &Url) -> io::Result<SendRequest<Full<Bytes>>> {

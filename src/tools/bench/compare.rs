@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::args::{BenchArgs, LoadArgs, Workload};
+use super::args::{BenchArgs, Workload};
 use super::load::{self, LoadRun};
 use super::recorder::time;
-use super::script::{self, Script};
-use super::service::{Change, disagreement};
+use super::script::{self, Script, Session};
+use super::service::{Change, Tenant, disagreement};
 use super::stack::{Stack, resident_memory};
 use super::{BenchError, Report};
 use crate::tools::table::Table;
@@ -19,17 +19,19 @@ use crate::tools::table::Table;
 /// Clients of the run that everything is compared with.
 const CLIENTS: u16 = 50;
 
-/// Starts a Redis and a service, and measures them.
 pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
     let stack = Stack::start(args.dialect).await?;
-    let (service, load, scopes) = (&stack.service, &args.load, args.load.scopes);
+    let (service, scopes) = (&stack.service, args.scopes);
     let service_before = resident_memory(&stack.api);
     let tenant = service.provision(scopes).await?;
-    let reserve = Script::Reserve(load.duration);
+    let session = Session::open(&stack, &tenant).await?;
+    let reserve = Script::Reserve(args.duration);
+    let mut scripts = Vec::new();
 
     let redis_before = stack.store.statistics().await?.used_memory as f64;
-    let first = vec![(reserve, CLIENTS), (reserve, 1), (Script::Commit, CLIENTS)];
-    let mut scripts = script::run(&stack, &tenant, first).await?;
+    for (script, clients) in [(reserve, CLIENTS), (reserve, 1), (Script::Commit, CLIENTS)] {
+        scripts.push(session.run(script, clients).await?);
+    }
     let redis_bytes = stack.store.statistics().await?.used_memory as f64 - redis_before;
 
     let mut http = Vec::new();
@@ -41,25 +43,24 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
         (Workload::Commit, CLIENTS),
         (Workload::Mixed, CLIENTS),
     ] {
-        let load = LoadArgs {
+        let args = BenchArgs {
             workload,
             clients,
-            ..load.clone()
+            ..args.clone()
         };
-        eprintln!("{}", load.name());
-        http.push(LoadRun::measure(service, &load, args.progress).await?);
+        eprintln!("{}", args.name());
+        http.push(LoadRun::measure(service, &args).await?);
     }
-    let round_trips = round_trips(&stack, load).await?;
     let service_bytes = service_before.zip(resident_memory(&stack.api));
-    scripts.extend(script::run(&stack, &tenant, vec![(reserve, CLIENTS)]).await?);
+    scripts.push(session.run(reserve, CLIENTS).await?);
     let script_per_second = (scripts[0].calls.per_second + scripts[3].calls.per_second) / 2.0;
     let one_client_ratio = http[0].all().p50_us / scripts[1].calls.p50_us;
     let bytes_per_reservation = redis_bytes / scripts[2].calls.count as f64;
     let mut change = Change::default();
     scripts.iter().for_each(|run| change.add(run.change));
     let script_differences = service.check(&tenant, change).await?;
-    let report = |run: &LoadRun| run.report(args.max_error_rate);
-    let reports: Vec<_> = http.iter().map(report).collect();
+    let round_trips = round_trips(&stack, &tenant, args).await?;
+    let reports: Vec<_> = http.iter().map(LoadRun::report).collect();
     let table = table(&http, scopes, script_per_second);
     let mut text = format!(
         "{}\n{table}\n\
@@ -74,8 +75,8 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
             "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
         );
     }
-    let generator = http.iter().filter_map(LoadRun::generator_us_per_request);
-    if let Some(most) = generator.reduce(f64::max) {
+    let generator_us = |run: &LoadRun| run.recorder.generator_us_per_request;
+    if let Some(most) = http.iter().filter_map(generator_us).reduce(f64::max) {
         text += &format!("generator: at most {most:.1} µs of processor time per request\n");
     }
     text += &disagreement("ledger of the scripts alone", &script_differences);
@@ -102,7 +103,6 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
     })
 }
 
-/// A table of the runs over HTTP.
 fn table(runs: &[LoadRun], scopes: u8, script_per_second: f64) -> Table {
     let title = format!("over HTTP, {scopes} scopes");
     let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
@@ -110,7 +110,7 @@ fn table(runs: &[LoadRun], scopes: u8, script_per_second: f64) -> Table {
     for run in runs {
         let all = run.all();
         table.row([
-            run.load.name(),
+            run.args.name(),
             format!("{:.0}", all.per_second),
             format!("{:.2}", all.per_second / script_per_second),
             time(all.p50_us),
@@ -122,21 +122,17 @@ fn table(runs: &[LoadRun], scopes: u8, script_per_second: f64) -> Table {
     table
 }
 
-/// Calls of scripts for one request of the mix.
-async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> {
-    let short = LoadArgs {
+/// Calls of scripts for one request of the mix, by a tenant whose key the service knows.
+async fn round_trips(stack: &Stack, tenant: &Tenant, args: &BenchArgs) -> Result<f64, BenchError> {
+    let args = BenchArgs {
         workload: Workload::Mixed,
-        // Requests in flight at the end are calls, but not attempts.
         clients: 1,
         duration: Duration::from_millis(200),
         warmup: Duration::ZERO,
-        ..load.clone()
+        ..args.clone()
     };
-    let tenant = stack.service.provision(load.scopes).await?;
-    // So that the service knows the key.
-    stack.service.check(&tenant, Change::default()).await?;
     stack.store.reset_statistics().await?;
-    let measured = load::run(&stack.service, &tenant, &short, false).await?;
+    let measured = load::run(&stack.service, tenant, &args).await?;
     let calls = stack.store.statistics().await?.command("evalsha").calls;
     Ok(calls as f64 / measured.attempts.max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! Runs the clients, all on one thread, which leaves the other cores to the service, and reports what they measured.
+//! Runs the clients, and reports what they measured.
 
 use std::io::{IsTerminal, stderr};
 use std::mem;
@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::interval;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use super::args::LoadArgs;
+use super::args::BenchArgs;
 use super::client::Shared;
 use super::recorder::{Failure, Recorder, Summary, time};
 use super::service::{Change, Service, Tenant, disagreement};
@@ -23,7 +22,7 @@ use crate::tools::table::Table;
 
 /// One run of the load with a tenant of its own, and the ledgers afterwards.
 pub(super) struct LoadRun {
-    pub load: LoadArgs,
+    pub args: BenchArgs,
     tenant: String,
     pub recorder: Recorder,
     differences: Vec<Value>,
@@ -31,22 +30,17 @@ pub(super) struct LoadRun {
 
 impl LoadRun {
     /// Runs the load, and compares the ledgers with the responses.
-    pub async fn measure(
-        service: &Service,
-        load: &LoadArgs,
-        progress: bool,
-    ) -> Result<Self, BenchError> {
-        let tenant = service.provision(load.scopes).await?;
-        let recorder = run(service, &tenant, load, progress).await?;
+    pub async fn measure(service: &Service, args: &BenchArgs) -> Result<Self, BenchError> {
+        let tenant = service.provision(args.scopes).await?;
+        let recorder = run(service, &tenant, args).await?;
         Ok(Self {
             differences: service.check(&tenant, recorder.change).await?,
-            load: load.clone(),
+            args: args.clone(),
             tenant: tenant.id,
             recorder,
         })
     }
 
-    /// All operations together.
     pub fn all(&self) -> Summary {
         self.recorder.summaries().pop().unwrap_or_default()
     }
@@ -61,20 +55,13 @@ impl LoadRun {
         self.recorder.failed as f64 / self.recorder.attempts.max(1) as f64
     }
 
-    /// Processor time of the generator per request; `None` where the system does not report it.
-    pub fn generator_us_per_request(&self) -> Option<f64> {
-        let cpu_us = self.recorder.generator_cpu?.as_secs_f64() * 1e6;
-        Some(cpu_us / self.recorder.attempts.max(1) as f64)
-    }
-
-    /// The report of this run alone.
-    pub fn report(&self, max_error_rate: f64) -> Report {
-        let recorder = &self.recorder;
+    pub fn report(&self) -> Report {
+        let (args, recorder) = (&self.args, &self.recorder);
         Report {
             json: json!({
-                "workload": self.load.workload,
-                "clients": self.load.clients,
-                "scopes": self.load.scopes,
+                "workload": <&str>::from(args.workload),
+                "clients": args.clients,
+                "scopes": args.scopes,
                 "tenant": self.tenant,
                 "seconds": recorder.elapsed.as_secs_f64(),
                 "operations": recorder.summaries(),
@@ -89,10 +76,10 @@ impl LoadRun {
                     "contradictions": recorder.contradictions,
                     "first_contradiction": recorder.first_contradiction,
                 },
-                "generator_us_per_request": self.generator_us_per_request(),
+                "generator_us_per_request": recorder.generator_us_per_request,
             }),
             text: self.text(),
-            is_well: self.agrees() && self.error_rate() <= max_error_rate,
+            is_well: self.agrees() && self.error_rate() <= args.max_error_rate,
         }
     }
 
@@ -102,10 +89,11 @@ impl LoadRun {
         let mut table = Table::new(1, headings.split(", "));
         for it in recorder.summaries() {
             let times = [it.p50_us, it.p90_us, it.p99_us, it.p999_us, it.max_us].map(time);
-            let (count, rate) = (it.count.to_string(), format!("{:.0}", it.per_second));
-            table.row([it.operation, count, rate].into_iter().chain(times));
+            let counts = [it.count.to_string(), format!("{:.0}", it.per_second)];
+            let name = [it.operation.to_owned()].into_iter();
+            table.row(name.chain(counts).chain(times));
         }
-        let (name, tenant, scopes) = (self.load.name(), &self.tenant, self.load.scopes);
+        let (name, tenant, scopes) = (self.args.name(), &self.tenant, self.args.scopes);
         let (seconds, requests) = (recorder.elapsed.as_secs_f64(), recorder.attempts);
         let mut text =
             format!("{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n\n{table}\n");
@@ -131,19 +119,18 @@ impl LoadRun {
             let contradictions = recorder.contradictions;
             text += &format!("  {contradictions} responses contradict, first {first}\n");
         }
-        if let Some(us) = self.generator_us_per_request() {
+        if let Some(us) = recorder.generator_us_per_request {
             text += &format!("generator: {us:.1} µs of processor time per request\n");
         }
         text
     }
 }
 
-/// Runs the load to its end. `progress` prints a line per second even without a terminal.
+/// Runs the load to its end.
 pub(super) async fn run(
     service: &Service,
     tenant: &Tenant,
-    load: &LoadArgs,
-    progress: bool,
+    args: &BenchArgs,
 ) -> Result<Recorder, BenchError> {
     let url = service.runtime.clone();
     let authority = HeaderValue::from_str(url.authority()).expect("an authority is ASCII");
@@ -154,70 +141,46 @@ pub(super) async fn run(
         (api_key, header_value(&tenant.key)?),
     ]);
     let action = json!({"kind": "llm.completion", "name": "bench:model"});
-    let subject = format!(r#","subject":{},"action":{action}"#, tenant.subject);
-    let load = load.clone();
-    let progress = progress || stderr().is_terminal();
-    on_one_thread(async move || {
-        let cpu_before = cpu_time("thread-self");
-        let measure_from = Instant::now() + load.warmup;
-        let shared = Arc::new(Shared {
-            url,
-            headers,
-            subject,
-            workload: load.workload,
-            run: format!("{:08x}", rand::random::<u32>()),
-            measure_from,
-            until: measure_from + load.duration,
-            recorder: Mutex::default(),
-        });
-        let mut clients = JoinSet::new();
-        for number in 0..load.clients {
-            clients.spawn(Arc::clone(&shared).run_client(number.into()));
-        }
-        let mut every_second = interval(Duration::from_secs(1));
-        every_second.tick().await;
-        let mut succeeded_before = 0;
-        loop {
-            tokio::select! {
-                ended = clients.join_next() => match ended {
-                    // The outcome of a client's last request is lost when the client panics.
-                    Some(ended) => shared.recorder.lock().unresolved += u64::from(ended.is_err()),
-                    None => break,
-                },
-                _ = every_second.tick(), if progress => print_progress(&shared, &mut succeeded_before),
-            }
-        }
-        let elapsed = measure_from.elapsed();
-        let cpu = cpu_time("thread-self").zip(cpu_before);
-        let mut recorder = mem::take(&mut *shared.recorder.lock());
-        recorder.elapsed = elapsed;
-        recorder.generator_cpu = cpu.map(|(after, before)| after.saturating_sub(before));
-        Ok(recorder)
-    })
-    .await
+    let cpu_before = cpu_time("thread-self");
+    let measure_from = Instant::now() + args.warmup;
+    let shared = Arc::new(Shared {
+        url,
+        headers,
+        subject: format!(r#","subject":{},"action":{action}"#, tenant.subject),
+        workload: args.workload,
+        measure_from,
+        until: measure_from + args.duration,
+        recorder: Mutex::default(),
+    });
+    let mut clients = JoinSet::new();
+    for number in 0..args.clients {
+        clients.spawn(Arc::clone(&shared).run_client(number.into()));
+    }
+    tokio::select! {
+        _ = clients.join_all() => (),
+        () = print_progress(&shared), if args.progress || stderr().is_terminal() => (),
+    }
+    let mut recorder = mem::take(&mut *shared.recorder.lock());
+    recorder.elapsed = measure_from.elapsed();
+    let cpu = cpu_time("thread-self").zip(cpu_before);
+    let cpu_us = cpu.map(|(after, before)| after.saturating_sub(before).as_secs_f64() * 1e6);
+    recorder.generator_us_per_request = cpu_us.map(|us| us / recorder.attempts.max(1) as f64);
+    Ok(recorder)
 }
 
-/// Runs `work` on a thread of its own.
-pub(super) async fn on_one_thread<T: Send + 'static>(
-    work: impl AsyncFnOnce() -> Result<T, BenchError> + Send + 'static,
-) -> Result<T, BenchError> {
-    let worker = move || {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        runtime.map_err(BenchError::Generator)?.block_on(work())
-    };
-    let ended = spawn_blocking(worker).await;
-    ended.map_err(|panic| BenchError::Generator(panic.into()))?
-}
-
-/// Prints the line of a second.
-fn print_progress(shared: &Shared, succeeded_before: &mut u64) {
-    let recorder = shared.recorder.lock();
-    let (failed, succeeded) = (recorder.failed, recorder.attempts - recorder.failed);
-    let rate = succeeded - mem::replace(succeeded_before, succeeded);
-    let phase = match Instant::now() {
-        now if now < shared.measure_from => ", warming up",
-        now if now >= shared.until => ", waiting for the last responses",
-        _ => "",
-    };
-    eprintln!("{rate:>7} operations/s  {failed} failed{phase}");
+/// Prints a line per second.
+async fn print_progress(shared: &Shared) {
+    let mut succeeded_before = 0;
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        let recorder = shared.recorder.lock();
+        let (failed, succeeded) = (recorder.failed, recorder.attempts - recorder.failed);
+        let rate = succeeded - mem::replace(&mut succeeded_before, succeeded);
+        let phase = match Instant::now() {
+            now if now < shared.measure_from => ", warming up",
+            now if now >= shared.until => ", waiting for the last responses",
+            _ => "",
+        };
+        eprintln!("{rate:>7} operations/s  {failed} failed{phase}");
+    }
 }

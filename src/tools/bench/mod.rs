@@ -19,36 +19,31 @@ use std::process::ExitCode;
 pub use args::BenchArgs;
 
 use serde_json::Value;
-use service::Service;
+use tokio::runtime::Builder;
+use tokio::task::{JoinError, spawn_blocking};
 
-use crate::config::ConfigError;
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::store::StoreError;
 use crate::telemetry::error_chain;
 use crate::tools::call::CallError;
+use crate::tools::client::Client;
+use service::Service;
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 enum BenchError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("the tenant, its key or its scope cannot be used without HTTP")]
-    Tenant,
-    #[error("a script replied `{reply}` instead of `{expected}`")]
-    Script {
-        expected: &'static str,
-        reply: String,
-    },
-    #[error("the service or its Redis cannot be started")]
-    Stack(#[source] io::Error),
+    #[error("a script replied `{0}` instead of `{1}`")]
+    Script(String, &'static str),
+    #[error("the benchmark cannot start what it needs")]
+    Start(#[from] io::Error),
     #[error("the load generator failed")]
-    Generator(#[source] io::Error),
+    Generator(#[from] JoinError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Config(#[from] ConfigError),
 }
 
-/// The result of a benchmark.
 struct Report {
     /// For programs.
     json: Value,
@@ -63,9 +58,16 @@ struct Report {
 /// The exit code is 0 when all is well, 1 when a ledger disagrees with the responses or more requests failed than
 /// `--max-error-rate` allows, and 2 when nothing could be measured; then the reason is on standard error.
 pub async fn run(args: BenchArgs) -> ExitCode {
-    match measure(&args).await {
+    let is_json = args.json;
+    // One thread, which leaves the other cores to the service.
+    let worker = move || {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(measure(&args))
+    };
+    let measured = spawn_blocking(worker).await;
+    match measured.map_err(BenchError::from).flatten() {
         Ok(report) => {
-            match args.json {
+            match is_json {
                 true => println!("{:#}", report.json),
                 false => print!("{}", report.text),
             }
@@ -88,13 +90,14 @@ async fn measure(args: &BenchArgs) -> Result<Report, BenchError> {
     }
     let reason =
         "--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own";
-    let admin_key = args.admin_key.clone();
+    let key = args.admin_key.as_ref();
+    let key = key.ok_or_else(|| CallError::Usage(reason.to_owned()))?;
+    let admin = args.admin_url.as_ref().unwrap_or(&args.url).clone();
     let service = Service {
-        admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
+        admin: Client::new(admin, &ADMIN_KEY, key)?,
         runtime: args.url.clone(),
-        admin_key: admin_key.ok_or_else(|| CallError::Usage(reason.to_owned()))?,
         dialect: args.dialect,
     };
-    let run = load::LoadRun::measure(&service, &args.load, args.progress).await?;
-    Ok(run.report(args.max_error_rate))
+    let run = load::LoadRun::measure(&service, args).await?;
+    Ok(run.report())
 }

@@ -1,5 +1,4 @@
-//! Counts and times of the operations of all clients. They share one recorder, because a set of histograms per client would
-//! cost the generator cache misses.
+//! Counts and times of operations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +9,8 @@ use serde::Serialize;
 use super::service::Change;
 
 /// One request of the runtime plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Operation {
     Reserve,
     Commit,
@@ -40,15 +40,11 @@ impl Failure {
             count: 1,
         }
     }
-
-    /// Whether the service may have performed the operation nonetheless.
-    pub fn is_uncertain(&self) -> bool {
-        self.status == 0 || self.status >= 500
-    }
 }
 
-/// Counts and times of the operations of all clients.
-#[derive(Debug, Default)]
+/// Counts and times of the operations of all clients. They share it, because a set of histograms per client would cost the
+/// generator cache misses.
+#[derive(Default)]
 pub(super) struct Recorder {
     pub times: BTreeMap<Operation, Times>,
     /// By status and code.
@@ -66,7 +62,7 @@ pub(super) struct Recorder {
     /// From the end of the warm-up to the last response.
     pub elapsed: Duration,
     /// Processor time of the generator; `None` where the system does not report it.
-    pub generator_cpu: Option<Duration>,
+    pub generator_us_per_request: Option<f64>,
 }
 
 impl Recorder {
@@ -90,8 +86,7 @@ impl Recorder {
         let (mut all, mut summaries) = (Times::default(), Vec::new());
         for (operation, times) in &self.times {
             all.0.add(&times.0).expect("all have the same bounds");
-            let name = format!("{operation:?}").to_lowercase();
-            summaries.push(times.summary(&name, self.elapsed));
+            summaries.push(times.summary(operation.into(), self.elapsed));
         }
         summaries.push(all.summary("all", self.elapsed));
         summaries
@@ -99,13 +94,12 @@ impl Recorder {
 }
 
 /// Times, exact to three digits; those beyond two minutes count as two minutes.
-#[derive(Debug)]
 pub(super) struct Times(Histogram<u32>);
 
 /// Counts and times of one operation.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Summary {
-    pub operation: String,
+    pub operation: &'static str,
     pub count: u64,
     pub per_second: f64,
     pub p50_us: f64,
@@ -129,10 +123,10 @@ impl Times {
     }
 
     /// Summarizes them over the measured time.
-    pub fn summary(&self, operation: &str, measured: Duration) -> Summary {
+    pub fn summary(&self, operation: &'static str, measured: Duration) -> Summary {
         let us = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         Summary {
-            operation: operation.to_owned(),
+            operation,
             count: self.0.len(),
             per_second: self.0.len() as f64 / measured.as_secs_f64().max(1e-9),
             p50_us: us(0.5),
@@ -155,9 +149,7 @@ pub(super) fn time(us: f64) -> String {
 
 /// A number with three digits, or with all before the point.
 pub(super) fn digits(number: f64) -> String {
-    let decimals = match number.abs() {
-        small if small < 10.0 => 2,
-        number => usize::from(number < 100.0),
-    };
+    let size = number.abs();
+    let decimals = usize::from(size < 10.0) + usize::from(size < 100.0);
     format!("{number:.decimals$}")
 }

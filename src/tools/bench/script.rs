@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use prometheus::Registry;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -16,11 +15,9 @@ use tokio::task::JoinSet;
 use super::BenchError;
 use super::args::clients;
 use super::client::TTL_MS;
-use super::load::on_one_thread;
 use super::recorder::{Summary, Times, time};
 use super::service::{Change, Tenant};
 use super::stack::Stack;
-use crate::config::StoreConfig;
 use crate::domain::amount::Unit;
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
@@ -43,7 +40,6 @@ const ACTUAL: i64 = 950;
 /// A digest of the right length.
 const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 
-/// The script of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Script {
     /// `reserve.lua`, for this long.
@@ -62,18 +58,16 @@ pub(super) struct ScriptRun {
     redis_us_per_call: f64,
     /// Share of the time in which Redis ran the script. When it is far below 1, this process or the machine was the limit.
     redis_busy: f64,
-    /// The change of all calls.
     #[serde(skip)]
     pub change: Change,
 }
 
-/// A table of runs.
 pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     let title = format!("scripts alone, {scopes} scopes");
     let mut table = Table::new(1, [&title, "per s", "p50", "p99", "in Redis", "busy"]);
     for run in runs {
         table.row([
-            clients(&run.calls.operation, run.clients),
+            clients(run.calls.operation, run.clients),
             format!("{:.0}", run.calls.per_second),
             time(run.calls.p50_us),
             time(run.calls.p99_us),
@@ -84,27 +78,8 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     table
 }
 
-/// Runs scripts for a tenant one after the other, each with this many clients.
-pub(super) async fn run(
-    stack: &Stack,
-    tenant: &Tenant,
-    scripts: Vec<(Script, u16)>,
-) -> Result<Vec<ScriptRun>, BenchError> {
-    let (mut deployment, tenant) = (stack.deployment.clone(), tenant.clone());
-    deployment.redis.connections = 1;
-    on_one_thread(async move || {
-        let session = Arc::new(Session::open(&deployment, &tenant).await?);
-        let mut runs = Vec::new();
-        for (script, clients) in scripts {
-            runs.push(session.run(script, clients).await?);
-        }
-        Ok(runs)
-    })
-    .await
-}
-
 /// A tenant's calls, with the keys and arguments that requests of the load lead to.
-struct Session {
+pub(super) struct Session {
     store: Store,
     secret: DeploymentSecret,
     caller: RuntimeCaller,
@@ -116,15 +91,14 @@ struct Session {
 }
 
 impl Session {
-    async fn open(deployment: &StoreConfig, tenant: &Tenant) -> Result<Self, BenchError> {
-        let store = deployment.open(&Registry::new())?;
-        let words = deployment.dialect.words();
+    pub async fn open(stack: &Stack, tenant: &Tenant) -> Result<Arc<Self>, BenchError> {
+        let words = stack.service.dialect.words();
         let parsed = || {
             let key = ApiKeyText::parse(tenant.key.expose_secret(), words.api_key_prefixes)?;
             let scope = ScopePath::parse(tenant.scopes.last()?)?;
             Some((key, scope, TenantId::parse(&tenant.id)?))
         };
-        let (key, scope, tenant) = parsed().ok_or(BenchError::Tenant)?;
+        let (key, scope, tenant) = parsed().expect("the service accepted them");
         let cause = Cause {
             source: words.runtime_source,
             actor: Actor::ApiKey(key.key_id().clone()),
@@ -132,9 +106,9 @@ impl Session {
             request_id: Some(RequestId::mint()),
             ..Cause::sweep()
         };
-        Ok(Self {
-            secret: store.secret().await?.clone(),
-            store,
+        Ok(Arc::new(Self {
+            store: stack.store.clone(),
+            secret: stack.store.secret().await?.clone(),
             caller: RuntimeCaller {
                 key_id: key.key_id().clone(),
                 key_hash: key.hash(),
@@ -145,26 +119,27 @@ impl Session {
             cause: cause.lines(),
             held: Mutex::default(),
             times: Mutex::default(),
-        })
+        }))
     }
 
-    async fn run(self: &Arc<Self>, script: Script, clients: u16) -> Result<ScriptRun, BenchError> {
-        let (name, limit, reserved, spent) = match script {
-            Script::Reserve(limit) => ("reserve", limit, ESTIMATE, 0),
-            Script::Commit => ("commit", Duration::MAX, -ESTIMATE, ACTUAL),
+    /// Runs a script with this many clients.
+    pub async fn run(
+        self: &Arc<Self>,
+        script: Script,
+        clients: u16,
+    ) -> Result<ScriptRun, BenchError> {
+        let (name, reserved, spent) = match script {
+            Script::Reserve(_) => ("reserve", ESTIMATE, 0),
+            Script::Commit => ("commit", -ESTIMATE, ACTUAL),
         };
         self.store.reset_statistics().await?;
         let begun = Instant::now();
         let mut running = JoinSet::new();
         for _ in 0..clients {
-            let session = Arc::clone(self);
-            running.spawn(async move {
-                while begun.elapsed() < limit && session.call_next(script).await? {}
-                Ok::<_, BenchError>(())
-            });
+            running.spawn(Arc::clone(self).run_client(script, begun));
         }
-        while let Some(ended) = running.join_next().await {
-            ended.map_err(|panic| BenchError::Generator(panic.into()))??;
+        for ended in running.join_all().await {
+            ended?;
         }
         let elapsed = begun.elapsed();
         let redis_us = self.store.statistics().await?.command("evalsha").us as f64;
@@ -182,29 +157,31 @@ impl Session {
         })
     }
 
-    /// Makes the next call; `false` when there is none.
-    async fn call_next(&self, script: Script) -> Result<bool, BenchError> {
-        let (call, new, expected) = match script {
-            Script::Reserve(_) => {
-                let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
-                let key = key.expect("hexadecimal digits make an idempotency key");
-                (self.reserve(&key), Some(key), "reserved")
+    /// Calls a script until the time is over or no reservation is left.
+    async fn run_client(self: Arc<Self>, script: Script, begun: Instant) -> Result<(), BenchError> {
+        loop {
+            let (call, new, expected) = match script {
+                Script::Reserve(limit) if begun.elapsed() >= limit => return Ok(()),
+                Script::Reserve(_) => {
+                    let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
+                    let key = key.expect("hexadecimal digits make an idempotency key");
+                    (self.reserve(&key), Some(key), "reserved")
+                }
+                Script::Commit => match self.held.lock().pop() {
+                    Some(key) => (self.commit(&key), None, "committed"),
+                    None => return Ok(()),
+                },
+            };
+            let sent = Instant::now();
+            let reply = self.store.send(Lane::Request, &call).await?;
+            let took = sent.elapsed();
+            let reply = call.word(reply)?;
+            if reply != expected {
+                return Err(BenchError::Script(reply, expected));
             }
-            Script::Commit => match self.held.lock().pop() {
-                Some(key) => (self.commit(&key), None, "committed"),
-                None => return Ok(false),
-            },
-        };
-        let begun = Instant::now();
-        let reply = self.store.send(Lane::Request, &call).await?;
-        let took = begun.elapsed();
-        let reply = call.word(reply)?;
-        if reply != expected {
-            return Err(BenchError::Script { expected, reply });
+            self.times.lock().record(took);
+            self.held.lock().extend(new);
         }
-        self.times.lock().record(took);
-        self.held.lock().extend(new);
-        Ok(true)
     }
 
     fn reservation_id(&self, key: &IdempotencyKey) -> ReservationId {

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::BenchError;
-use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::call::{Call, CallError};
+use crate::domain::scope::Level;
+use crate::tools::call::Call;
 use crate::tools::client::Client;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
 
@@ -18,26 +18,14 @@ const NAME: &str = "load generator";
 /// The allocation of each budget: ample, and exact in 15 digits.
 const ALLOCATED: i64 = 900_000_000_000_000;
 
-/// The levels below the tenant, root first, with the names that the load gives them.
-const LEVELS: [(&str, &str); 5] = [
-    ("workspace", "prod"),
-    ("app", "chat"),
-    ("workflow", "answer"),
-    ("agent", "helper"),
-    ("toolset", "search"),
-];
-
-/// Where the service is, and its admin key.
-#[derive(Debug, Clone)]
+/// The addresses of a service.
 pub(super) struct Service {
     pub runtime: Url,
-    pub admin: Url,
-    pub admin_key: SecretString,
+    pub admin: Client,
     pub dialect: Dialect,
 }
 
 /// A tenant of the benchmark, with one key and one budget per scope.
-#[derive(Debug, Clone)]
 pub(super) struct Tenant {
     pub id: String,
     pub key: SecretString,
@@ -50,30 +38,25 @@ pub(super) struct Tenant {
 impl Service {
     /// Makes a tenant with a random id, its key and its budgets. They stay after the run.
     pub async fn provision(&self, scopes: u8) -> Result<Tenant, BenchError> {
-        let admin = self.admin()?;
+        let admin = &self.admin;
         let id = format!("bench-{:012x}", rand::random::<u64>() >> 16);
-        create_tenant(&admin, &id, NAME).await?;
+        create_tenant(admin, &id, NAME).await?;
         let (mut subject, mut path) = (json!({"tenant": id}), format!("tenant:{id}"));
         let mut paths = vec![path.clone()];
-        for (level, name) in LEVELS.iter().take(usize::from(scopes) - 1) {
-            subject[level] = (*name).into();
-            path += &format!("/{level}:{name}");
+        for level in &Level::WORDS[1..usize::from(scopes)] {
+            subject[*level] = "bench".into();
+            path += &format!("/{level}:bench");
             paths.push(path.clone());
         }
         for scope in &paths {
-            create_budget(&admin, &id, scope, UNIT, ALLOCATED).await?;
+            create_budget(admin, &id, scope, UNIT, ALLOCATED).await?;
         }
         Ok(Tenant {
-            key: create_key(&admin, &id, NAME).await?,
+            key: create_key(admin, &id, NAME).await?,
             subject,
             scopes: paths,
             id,
         })
-    }
-
-    /// A client of the admin plane.
-    pub fn admin(&self) -> Result<Client, CallError> {
-        Client::new(self.admin.clone(), &ADMIN_KEY, &self.admin_key)
     }
 
     /// Reads every ledger on both planes, and returns those whose figures are not what the responses say.
@@ -81,13 +64,12 @@ impl Service {
         let key_header = &self.dialect.header_names().api_key;
         let runtime = Client::new(self.runtime.clone(), key_header, &tenant.key)?;
         let call = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
-        let page = runtime.read(&call.with("limit", Some(200))).await?;
+        let page = runtime.read(&call).await?;
         let balances = || page["balances"].as_array().into_iter().flatten();
-        let (admin, expected) = (self.admin()?, change.expected());
-        let mut differences = Vec::new();
+        let (expected, mut differences) = (change.expected(), Vec::new());
         for scope in &tenant.scopes {
             let call = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
-            let budget = admin.read(&call.with("unit", Some(UNIT))).await?;
+            let budget = self.admin.read(&call.with("unit", Some(UNIT))).await?;
             let balance = balances().find(|balance| balance["scope_path"] == **scope);
             for (operation, ledger) in [
                 (OperationId::GetBalances, balance),

@@ -14,6 +14,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
@@ -28,7 +29,6 @@ pub(super) const SLOW: Kind = ("127.0.0.1", 50);
 pub(super) const DEAD: Kind = ("127.0.0.1", 3_600_000);
 
 /// An event that arrived for the first time.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     /// The subscription.
     pub number: usize,
@@ -38,7 +38,7 @@ pub(super) struct Arrival {
 }
 
 /// The requests that arrived since the last call.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Arrivals {
     pub first: Vec<Arrival>,
     /// Requests for an event that had arrived before.
@@ -47,7 +47,7 @@ pub(super) struct Arrivals {
 }
 
 /// The receivers. They run until the process ends.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Receivers {
     port: u16,
     arrivals: Arc<Mutex<Arrivals>>,
@@ -71,20 +71,24 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// The URL of the receiver of a subscription.
     pub fn url(&self, (host, delay_ms): Kind, number: usize) -> String {
         format!("http://{host}:{}/{delay_ms}/{number}", self.port)
     }
 
     /// Waits for this many events, a minute at most, and takes the arrived ones.
     pub async fn wait_for(&self, events: usize) -> Arrivals {
-        let begun = Instant::now();
-        while self.arrivals.lock().first.len() < events && begun.elapsed() < Duration::from_secs(60)
-        {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.arrivals.lock().first.len() < events && Instant::now() < until {
             sleep(Duration::from_millis(20)).await;
         }
         std::mem::take(&mut self.arrivals.lock())
     }
+}
+
+#[derive(Deserialize)]
+struct Event {
+    event_id: String,
+    timestamp: String,
 }
 
 async fn receive(
@@ -92,9 +96,15 @@ async fn receive(
     Path((delay_ms, number)): Path<(u64, usize)>,
     body: Bytes,
 ) -> StatusCode {
-    if let Some((event, waited)) = event(&body) {
+    let Ok(event) = serde_json::from_slice::<Event>(&body) else {
+        return StatusCode::BAD_REQUEST;
+    };
+    let happened: Timestamp = event.timestamp.parse().unwrap_or_default();
+    let waited = Timestamp::now().duration_since(happened);
+    let waited = waited.try_into().unwrap_or_default();
+    {
         let mut arrivals = receivers.arrivals.lock();
-        if arrivals.seen.insert((number, event)) {
+        if arrivals.seen.insert((number, event.event_id)) {
             let at = Instant::now();
             arrivals.first.push(Arrival { number, at, waited });
         } else {
@@ -105,17 +115,4 @@ async fn receive(
         sleep(Duration::from_millis(delay_ms)).await;
     }
     StatusCode::NO_CONTENT
-}
-
-/// Id of the event, and how long ago it happened.
-fn event(body: &[u8]) -> Option<(String, Duration)> {
-    #[derive(serde::Deserialize)]
-    struct Event {
-        event_id: String,
-        timestamp: String,
-    }
-    let event: Event = serde_json::from_slice(body).ok()?;
-    let happened: Timestamp = event.timestamp.parse().ok()?;
-    let waited = Timestamp::now().duration_since(happened);
-    Some((event.event_id, waited.try_into().unwrap_or_default()))
 }
