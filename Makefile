@@ -64,9 +64,9 @@ bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
 	cargo run --release --bin budget-authority -- bench $(or $(ARGS),--compare)
 
-kills: ## Kill dispatchers and Redis for minutes (KILL_SECONDS=300) while receivers fail, then compare every count
+kills: ## Kill processes and Redis, cut files, fill memory and move slots for minutes (KILL_SECONDS=300), then check every sum
 	@.ci/need cargo cc redis-server
-	KILL_SECONDS=$(or $(KILL_SECONDS),300) cargo test --quiet --test it -- failing_kills
+	KILL_SECONDS=$(or $(KILL_SECONDS),300) cargo test --quiet --test it -- failing_kills chaos
 
 chart: ## Check the Helm chart; builds its tools with Go
 	@.ci/need python promtool

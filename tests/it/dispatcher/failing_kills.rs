@@ -14,14 +14,7 @@ use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::deliveries::webhook;
 use crate::harness::receiver::Reply;
 use crate::harness::redis::RedisServer;
-use crate::harness::within;
-
-const SECONDS: u64 = 6;
-
-fn seconds() -> u64 {
-    let set = std::env::var("KILL_SECONDS").ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
-}
+use crate::harness::{kill_time, within};
 
 /// Every kill of this number is of Redis.
 const REDIS: i64 = 4;
@@ -84,7 +77,7 @@ async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: 
     };
     // The list of events follows a moment later.
     within(Duration::from_secs(20), event_type, || async {
-        let listed = deployment.all(&path, "/events").await;
+        let listed = deployment.app.all_as_admin(&path, "/events").await;
         let count = listed.iter().filter(is_of_hook).count();
         (count == times).then_some(()).ok_or((count, times))
     })
@@ -93,7 +86,7 @@ async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_exact_after_kills_with_failing_receivers() {
-    let time = Duration::from_secs(seconds());
+    let time = kill_time(Duration::from_secs(6));
     // In the long run some requests get no response for half a minute.
     let fitful = Reply::Fitful {
         failing: 20,

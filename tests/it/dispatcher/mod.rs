@@ -36,7 +36,7 @@ mod noisy_tenants;
 mod outboxes;
 mod overlaps;
 pub(crate) mod process;
-mod process_fixture;
+pub(crate) mod process_fixture;
 mod rebuilt_indexes;
 mod receiver_signals;
 mod recording_times;

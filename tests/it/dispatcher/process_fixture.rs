@@ -159,26 +159,10 @@ impl Deployment {
         usize::try_from(allocated).expect("few") - 100
     }
 
-    /// All rows of a list of the operator's, oldest first.
-    pub(crate) async fn all(&self, path: &str, name: &str) -> Vec<Value> {
-        let (mut rows, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let page = format!("{path}limit=100{cursor}");
-            let page = self.app.get_as_admin(&page).await.expect(200);
-            rows.extend(page.at(name).as_array().expect("rows").clone());
-            match page.at("/next_cursor").as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => break,
-            }
-        }
-        rows.reverse();
-        rows
-    }
-
     /// The deliveries to a subscription, oldest first. `more`: parameters, with `&` behind each.
     pub(crate) async fn rows(&self, hook: &Hook, more: &str) -> Vec<Value> {
         let path = format!("{HOOKS}/{}/deliveries?{more}", hook.id);
-        self.all(&path, "/deliveries").await
+        self.app.all_as_admin(&path, "/deliveries").await
     }
 
     /// The events that Redis knows of, in order.
@@ -186,7 +170,7 @@ impl Deployment {
         let count = self.credits().await;
         let path = "/v1/admin/events?event_type=budget.funded&tenant_id=umbra&";
         within(LIMIT, "the events are listed", || async {
-            let rows = self.all(path, "/events").await;
+            let rows = self.app.all_as_admin(path, "/events").await;
             let ids = rows.iter().map(|row| text(row, "event_id")).collect();
             if rows.len() == count {
                 Ok(ids)
@@ -204,11 +188,11 @@ impl Deployment {
             let path = format!("{HOOKS}/{}/deliveries?", hook.id);
             within(LIMIT, "all deliveries succeed", || async {
                 let ended = format!("{path}status=SUCCESS&");
-                let count = self.all(&ended, "/deliveries").await.len();
+                let count = self.app.all_as_admin(&ended, "/deliveries").await.len();
                 (count == events.len()).then_some(()).ok_or(count)
             })
             .await;
-            let rows = self.all(&path, "/deliveries").await;
+            let rows = self.app.all_as_admin(&path, "/deliveries").await;
             let listed: Vec<_> = rows.iter().map(|row| text(row, "event_id")).collect();
             assert_eq!(listed, events, "each is listed once, in order");
             let ids: BTreeSet<_> = rows.iter().map(|row| text(row, "delivery_id")).collect();
@@ -263,7 +247,7 @@ impl Deployment {
             }
             let path = format!("{HOOKS}/{}/deliveries?", hook.id);
             let mut more = 0;
-            for row in self.all(&path, "/deliveries").await {
+            for row in self.app.all_as_admin(&path, "/deliveries").await {
                 let attempts = row["attempts"].as_i64().expect("a number");
                 let came = times[&text(&row, "event_id")];
                 assert!(attempts >= came, "it came {came} times: {row}");

@@ -77,6 +77,22 @@ impl TestApp {
         self.as_admin(Method::GET, path, &Value::Null).await
     }
 
+    /// All rows of a list under the admin key, oldest first. The path ends with `?` or `&`; `name` is a JSON pointer.
+    pub async fn all_as_admin(&self, path: &str, name: &str) -> Vec<Value> {
+        let (mut rows, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = format!("{path}limit=100{cursor}");
+            let page = self.get_as_admin(&page).await.expect(200);
+            rows.extend(page.at(name).as_array().expect("rows").clone());
+            match page.at("/next_cursor").as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        rows.reverse();
+        rows
+    }
+
     /// Makes a policy of the first tenant and returns its id.
     pub async fn policy(&self, name: &str, pattern: &str, more: Value) -> String {
         let body = policy_body("acme", name, pattern, more);

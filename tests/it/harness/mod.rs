@@ -4,9 +4,11 @@ pub mod admin_calls;
 pub mod admin_cli;
 pub mod admin_fixture;
 pub mod app;
+pub mod append_only;
 pub mod audit_chain;
 pub mod behind;
 pub mod bulk_calls;
+pub mod client_audit;
 pub mod deliveries;
 pub mod due_events;
 pub mod event_log;
@@ -165,6 +167,13 @@ pub fn seed_of_history() -> u64 {
     let seed = set.unwrap_or_else(rand::random);
     println!("seed {seed}");
     seed
+}
+
+/// How long a test goes on killing: `KILL_SECONDS`, or else a short time.
+pub fn kill_time(short: Duration) -> Duration {
+    let set = std::env::var("KILL_SECONDS").ok();
+    let set = set.map(|text| text.parse().expect("KILL_SECONDS is a number"));
+    set.map_or(short, Duration::from_secs)
 }
 
 /// How often a condition is asked.

@@ -118,6 +118,12 @@ impl Process {
         }
     }
 
+    /// Whether it has not ended by itself.
+    pub fn is_running(&mut self) -> bool {
+        let status = self.child.as_mut().map(Child::try_wait);
+        status.is_some_and(|status| status.expect("it is ours").is_none())
+    }
+
     /// `SIGTERM`, without waiting.
     pub fn terminate(&self) {
         self.signal(libc::SIGTERM);

@@ -1,4 +1,4 @@
-//! Moves a slot of a Redis Cluster from its master to another, key by key.
+//! Moves a slot of a Redis Cluster from its master to another, key by key; also around the kill of a master.
 
 use super::eventually_blocking;
 use super::redis::{RedisCluster, RedisServer};
@@ -8,6 +8,13 @@ pub struct Resharding<'a> {
     cluster: &'a RedisCluster,
     source: &'a RedisServer,
     target: &'a RedisServer,
+    slot: String,
+}
+
+/// A migrating slot that is left alone, while a master may be killed.
+pub struct HalfMoved {
+    source: u16,
+    target: u16,
     slot: String,
 }
 
@@ -31,6 +38,29 @@ impl<'a> Resharding<'a> {
         }
     }
 
+    /// Leaves the slot as it is.
+    pub fn suspend(self) -> HalfMoved {
+        HalfMoved {
+            source: self.source.port,
+            target: self.target.port,
+            slot: self.slot,
+        }
+    }
+
+    /// Goes on with a slot that was left.
+    pub fn resume(cluster: &'a RedisCluster, left: HalfMoved) -> Self {
+        let master = |port| {
+            let found = cluster.masters.iter().find(|master| master.port == port);
+            found.expect("a master")
+        };
+        Self {
+            cluster,
+            source: master(left.source),
+            target: master(left.target),
+            slot: left.slot,
+        }
+    }
+
     /// The keys that have not moved yet, at most a hundred.
     pub fn waiting(&self) -> Vec<String> {
         let (slot, count) = (&self.slot, "100");
@@ -39,8 +69,14 @@ impl<'a> Resharding<'a> {
 
     /// Moves one key, if it is still there.
     pub fn migrate(&self, key: &str) {
+        self.migrate_all(&[key]);
+    }
+
+    /// Moves these keys at once, as far as they are still there.
+    fn migrate_all(&self, keys: &[impl AsRef<str>]) {
         let port = self.target.port.to_string();
-        let moved = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        let mut moved = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        moved.extend(keys.iter().map(AsRef::as_ref));
         let reply: String = self.source.run(&moved);
         assert!(reply == "OK" || reply == "NOKEY", "{reply}");
     }
@@ -52,7 +88,7 @@ impl<'a> Resharding<'a> {
             if keys.is_empty() {
                 break;
             }
-            keys.iter().for_each(|key| self.migrate(key));
+            self.migrate_all(&keys);
         }
         let owner: String = self.target.run(&["CLUSTER", "MYID"]);
         for node in [self.target, self.source] {
@@ -67,5 +103,18 @@ impl<'a> Resharding<'a> {
                 .collect();
             views[0].0 == Some(self.target.port) && views.iter().all(|view| *view == views[0])
         });
+    }
+}
+
+impl RedisCluster {
+    /// Waits until every master serves and sees all others serve.
+    pub fn until_whole(&self) {
+        let signs = ["state:ok", "slots_pfail:0", "slots_fail:0"];
+        let sees_all = |master: &RedisServer| {
+            let info: String = master.run(&["CLUSTER", "INFO"]);
+            let says = |sign: &&str| info.contains(&format!("cluster_{sign}\r"));
+            signs.iter().all(says)
+        };
+        eventually_blocking("the cluster is whole", || self.masters.iter().all(sees_all));
     }
 }

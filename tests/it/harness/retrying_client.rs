@@ -9,6 +9,7 @@ use budget_authority::store::RedisOptions;
 use reqwest::Method;
 use serde_json::Value;
 
+use super::app::ADMIN_KEY;
 use super::http;
 use super::response::Response;
 
@@ -33,6 +34,8 @@ pub struct RetryingClient {
     http: reqwest::Client,
     replicas: Arc<[SocketAddr]>,
     key: Arc<str>,
+    /// The header that has the key.
+    header: &'static str,
     response_within: Duration,
     /// Whether a response that does not come in time counts as lost: where processes are killed under load.
     may_time_out: bool,
@@ -48,6 +51,14 @@ impl RetryingClient {
         }
     }
 
+    /// The same under the admin key.
+    pub fn admin(replicas: &[SocketAddr]) -> Self {
+        Self {
+            header: "X-Admin-API-Key",
+            ..Self::new(replicas, ADMIN_KEY)
+        }
+    }
+
     /// A client for services that were started with [`LONG_REDIS_TIMEOUT`].
     pub fn with_long_timeout(replicas: &[SocketAddr], key: &str) -> Self {
         Self::start(replicas, key, RETRY_FOR)
@@ -59,6 +70,7 @@ impl RetryingClient {
             http: http.expect("a client"),
             replicas: replicas.into(),
             key: key.into(),
+            header: "X-Service-API-Key",
             response_within,
             may_time_out: false,
             repeated: Arc::default(),
@@ -75,7 +87,7 @@ impl RetryingClient {
         let replica = self.replicas[rand::random_range(0..self.replicas.len())];
         let url = format!("http://{replica}{path}");
         let mut request = self.http.request(method, url);
-        request = request.header("X-Service-API-Key", &*self.key);
+        request = request.header(self.header, &*self.key);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -101,9 +113,13 @@ impl RetryingClient {
         let begun = Instant::now();
         loop {
             match self.ask(method.clone(), path, body).await {
-                Some(response) if response.status < 500 => return response,
-                Some(response) => assert_eq!(response.status, 503, "{path} {body:?}: {response:?}"),
                 None => {}
+                // Not now: Redis is out of reach or full, or the tenant takes too much of its memory.
+                Some(response) if [429, 503].contains(&response.status) => {}
+                Some(response) => {
+                    assert!(response.status < 500, "{path} {body:?}: {response:?}");
+                    return response;
+                }
             }
             self.repeated.fetch_add(1, Ordering::Relaxed);
             assert!(

@@ -1,5 +1,6 @@
 //! Redis under faults and in every topology: slow, silent, restarted, a Cluster, under Sentinel.
 
+mod chaos;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod deployment;

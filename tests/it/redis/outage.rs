@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::client_audit::check_clients;
 use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::ledger_audit::LedgerAudit;
 use crate::harness::process::{Process, Replica};
-use crate::harness::random_clients::{RandomClients, action, check_clients, seed_ledgers};
+use crate::harness::random_clients::{RandomClients, action, seed_ledgers};
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RESPONSE_WITHIN, RetryingClient};
 use crate::harness::runtime_calls::tokens;

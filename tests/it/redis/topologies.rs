@@ -10,10 +10,11 @@ use budget_authority::store::{Keys, Lane};
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
 use crate::harness::app::TestApp;
+use crate::harness::client_audit::lost_outcomes;
 use crate::harness::eventually;
 use crate::harness::ledger_audit::LedgerAudit;
 use crate::harness::ledger_fixture::LedgerFixture;
-use crate::harness::random_clients::{RandomClients, lost_outcomes, seed_ledgers};
+use crate::harness::random_clients::{RandomClients, seed_ledgers};
 use crate::harness::redis::{RedisCluster, SentinelTrio};
 use crate::harness::resharding::Resharding;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};

@@ -58,18 +58,11 @@ impl Files {
     }
 }
 
-fn persistence(server: &RedisServer) -> String {
-    server.run(&["INFO", "persistence"])
-}
-
 /// Waits until the processes have had the file rewritten.
 async fn rewritten(app: &TestApp, server: &RedisServer) {
     eventually("the file is rewritten", || async {
         app.store.look_at_memory(Duration::from_secs(2)).await;
-        let info = block_in_place(|| persistence(server));
-        let is_done =
-            info.contains("rewrite_in_progress:0") && !info.contains("last_rewrite_time_sec:-1");
-        is_done.then_some(()).ok_or(info)
+        block_in_place(|| server.has_rewritten())
     })
     .await;
 }

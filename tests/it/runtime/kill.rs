@@ -5,9 +5,10 @@ use std::time::Duration;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use tokio::task::block_in_place;
 
+use crate::harness::client_audit::check_clients;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::process::{Process, Replica};
-use crate::harness::random_clients::{RandomClients, check_clients, seed_ledgers};
+use crate::harness::random_clients::{RandomClients, seed_ledgers};
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::RetryingClient;
 
