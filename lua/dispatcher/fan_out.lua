@@ -4,6 +4,9 @@ Queues the deliveries of some events of outboxes, and moves the cursors of these
 as the caller read it, another has followed that outbox meanwhile. A caller that caches an owner's subscriptions proves
 by their mark that these are still the same; if they are not, nothing is written.
 
+Where a subscription was behind and has stopped being active since, the call only removes its places, and is repeated:
+there may be a place for each outbox.
+
 A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is
 full, the subscription falls behind: only the place is kept from which on its events are queued later. So does one
 without an epoch, whose record cannot be read, and one without a lane, whose tenant has had its share of the pass.
@@ -38,9 +41,9 @@ ARGV[owners_to + 1..]  parts              to the end
     place of the event, type of the event and trace.
 
 Replies, the first that applies:
-  clock now_ms | stale owners | fanned queued damaged cursors
+  clock now_ms | stale owners | forgot | fanned queued damaged cursors
 Writes:
-  On fanned: deliveries, their lanes and windows, the cursors.
+  On forgot: a window. On fanned: deliveries, their lanes and windows, the cursors.
 ]]
 local fanned, lanes, open, behind_index, queued_deliveries = unpack(KEYS, 1, 5)
 local tenant_prefix, delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_start_ms,
@@ -91,12 +94,14 @@ local function place_to_keep(window, from)
 end
 
 -- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie. Of a
--- subscription without an epoch only its place is kept: its repaired record will say whether the event is for it.
+-- subscription without an epoch only its place is kept: its repaired record will say whether the event is for it. Returns a window
+-- whose places belong to an earlier epoch.
 local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
     unpack(ARGV, at + 1, at + 7)
   if owner.closed then return end
   local window = queue_window(queue, id, epoch, owner)
+  if window.gone then return window end
   local behind = window_behind(window, source)
   if window.damage and not window.is_noted then
     window.is_noted = true
@@ -125,7 +130,14 @@ while at <= #ARGV do
   if found == read then
     for delivery = at + 4, at + 3 + places, 8 do
       local is_done, why = pcall(queue_or_miss, source, read == '' and '0-0' or read, delivery)
-      if not is_done then note_damage(ARGV[delivery + 4], why) end
+      if not is_done then
+        note_damage(ARGV[delivery + 4], why)
+      elseif why then
+        redis.call('ZCARD', behind_index)
+        -- Effects: nothing else, since there may be a place for each of 1,024 outboxes.
+        window_write(queue, why, behind_index, open)
+        return {'forgot'}
+      end
     end
     cursors[#cursors + 1], cursors[#cursors + 2] = source, next
   end

@@ -73,7 +73,8 @@ local replaying = math.min(tonumber(counts[1]) or 0, tonumber(counts[2]) or 0)
 local taken
 if subscription.exists then
   local owner = subscription.owner.name
-  local window = queue_window(queue, subscription_id, subscription.epoch,
+  -- What it missed in another epoch is forgotten with the next event, not beside the deliveries.
+  local window = queue_window(queue, subscription_id, '',
     {name = owner, open = tonumber(redis.call('HGET', open, owner)) or 0})
   local room = math.min(tonumber(most), REPLAYING_MAX - replaying, OPEN_MAX - window.open,
     OWNER_OPEN_MAX - window.owner.open)

@@ -50,7 +50,7 @@ end
 
 -- Forgets what the subscription missed.
 local function window_forget(window)
-  if window.sources == 0 then return end
+  if not window.was_behind then return end
   window.sources, window.behind, window.missed, window.gone = 0, {}, {}, {'missed'}
   for _, field in ipairs(redis.call('HKEYS', window.key)) do
     if field:find('^behind ') then window.gone[#window.gone + 1] = field end

@@ -319,21 +319,25 @@ impl FanOut {
         if parts.is_empty() {
             return Ok(true);
         }
-        let reply = self
-            .store
-            .fan_out(home, self.lane_concurrency, &owners, &parts)
-            .await?;
-        let (queued, damaged, cursors) = match reply {
-            FanOutReply::Stale { owners } => {
-                self.subscriptions.forget(&owners);
-                pass.more = true;
-                return Ok(false);
+        let (queued, damaged, cursors) = loop {
+            let reply = self
+                .store
+                .fan_out(home, self.lane_concurrency, &owners, &parts)
+                .await?;
+            match reply {
+                FanOutReply::Stale { owners } => {
+                    self.subscriptions.forget(&owners);
+                    pass.more = true;
+                    return Ok(false);
+                }
+                // One subscription after the other forgets what it missed.
+                FanOutReply::Forgot => {}
+                FanOutReply::Fanned {
+                    queued,
+                    damaged,
+                    cursors,
+                } => break (queued, damaged, cursors),
             }
-            FanOutReply::Fanned {
-                queued,
-                damaged,
-                cursors,
-            } => (queued, damaged, cursors),
         };
         for line in damaged.lines().filter(|line| !line.is_empty()) {
             log_damage(home, line);

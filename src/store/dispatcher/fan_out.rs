@@ -36,6 +36,9 @@ signature! {
     /// the caller read it, another has followed that outbox meanwhile. A caller that caches an owner's subscriptions proves by their mark
     /// that these are still the same; if they are not, nothing is written.
     ///
+    /// Where a subscription was behind and has stopped being active since, the call only removes its places, and is repeated: there may
+    /// be a place for each outbox.
+    ///
     /// A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is full,
     /// the subscription falls behind: only the place is kept from which on its events are queued later. So does one without an epoch,
     /// whose record cannot be read, and one without a lane, whose tenant has had its share of the pass. queued: how many were queued.
@@ -58,9 +61,9 @@ signature! {
         parts: &'a [FanOutPart],
     }
     replies {
-        clock, stale: Stale { owners: Vec<String> }, fanned: Fanned { queued: i64, damaged: String, cursors: Vec<String> },
+        clock, stale: Stale { owners: Vec<String> }, forgot: Forgot, fanned: Fanned { queued: i64, damaged: String, cursors: Vec<String> },
     }
-    writes "On fanned: deliveries, their lanes and windows, the cursors."
+    writes "On forgot: a window. On fanned: deliveries, their lanes and windows, the cursors."
 }
 
 /// A position in an outbox: after a whole entry, or in the middle of one.

@@ -25,6 +25,7 @@ mod delivery_waits;
 pub(crate) mod denial_rollups;
 mod failing_kills;
 pub(crate) mod fan_out;
+mod fan_out_times;
 mod histories;
 mod idempotency;
 pub(crate) mod lease;
