@@ -15,6 +15,9 @@ use crate::store::dispatcher::fan_out::{OutboxPosition, QueuedDelivery};
 /// Deliveries that one call queues at most, each half a dozen commands.
 pub(super) const DELIVERIES: usize = 25;
 
+/// Deliveries and events of a backlog in one call at most: each may be of another subscription, whose window is read and written.
+const CALL_EVENTS: usize = 50;
+
 /// Deliveries of one outbox that one pass queues at most; and of these of one tenant.
 pub(super) const PASS_DELIVERIES: usize = 500;
 const TENANT_SHARE: usize = PASS_DELIVERIES / 2;
@@ -191,7 +194,7 @@ impl Plan {
         self.cost += cost;
         self.step.cost += cost;
         self.step.deliveries.push((owner.to_owned(), delivery));
-        if self.step.cost >= CALL_COST {
+        if self.step.cost >= CALL_COST || self.step.deliveries.len() >= CALL_EVENTS {
             self.end_step();
         }
     }
