@@ -27,6 +27,9 @@ const DELIVERY_DAYS: i64 = 15;
 /// Subscriptions whose deliveries are looked at, and what a delivery takes where there is none.
 const SUBSCRIPTIONS: i64 = 16;
 const DELIVERY_BYTES: i64 = 600;
+/// What the rows of an event and of an audit entry take in the views over all tenants, in bytes, where these are on the tenant's node.
+const EVENT_ROWS: i64 = 1_000;
+const AUDIT_ROWS: i64 = 600;
 /// The last hours from which data with a TTL of a day is kept, besides the present one.
 const SHORT_LIVED_HOURS: i64 = 24;
 const HOUR_MS: i64 = 3_600_000;
@@ -45,8 +48,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// The bytes that a tenant's data takes in Redis, by kind.
 ///
-/// Not part of it is what lies in other partitions, such as envelopes of evidence and the views over all tenants, and what is small or
-/// gone within minutes, such as rates and counts.
+/// Not part of it is what is small or gone within minutes, such as rates and counts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
 pub struct Stock(pub BTreeMap<&'static str, i64>);
@@ -147,6 +149,8 @@ impl Store {
 
     fn note_stock(&self, tenant: &TenantId, bytes: i64) {
         let Some(limit) = self.stock_limit(tenant) else {
+            // Another node may still be short of memory.
+            self.inner.stocks.0.lock().remove(tenant);
             return;
         };
         let room = u64::try_from(limit - bytes).unwrap_or(0);
@@ -182,6 +186,10 @@ impl Store {
         let usage_events = self.memory_of_listed(usage_events, |id| keys.usage_event(id));
         let events = keys_of(&days, |day| keys.events(name, day));
         let mut audit = keys_of(&days, |day| keys.audit(name, day));
+        let (emitted, audited) = tokio::try_join!(self.entries(&events), self.entries(&audit))?;
+        let (own, views) = (keys.days(), self.keys().view_cursors());
+        let has_views = self.share_a_node(&own, &views).await?;
+        let views = i64::from(has_views) * (emitted * EVENT_ROWS + audited * AUDIT_ROWS);
         audit.extend(keys_of(&days, |day| keys.seals(name, day)));
         let events = self.memory_of(events, STREAM_SAMPLES);
         let audit = self.memory_of(audit, STREAM_SAMPLES);
@@ -203,18 +211,21 @@ impl Store {
         );
         let (reservations, usage_events, budgets, policies, api_keys, webhooks) = listed?;
         let (deliveries, short_lived) = (self.deliveries(tenant), self.short_lived(tenant));
-        let others = tokio::try_join!(due, events, audit, deliveries, short_lived);
-        let (due, events, audit, deliveries, short_lived) = others?;
+        let evidence = self.envelopes_of(tenant);
+        let others = tokio::try_join!(due, events, audit, deliveries, short_lived, evidence);
+        let (due, events, audit, deliveries, short_lived, evidence) = others?;
         Ok(Stock(BTreeMap::from([
             ("api_keys", api_keys.bytes),
             ("audit", audit),
             ("budgets", budgets.bytes),
             ("deliveries", deliveries),
             ("events", events),
+            ("evidence", evidence),
             ("policies", policies.bytes),
             ("reservations", reservations.bytes + due),
             ("short_lived", short_lived),
             ("usage_events", usage_events.bytes),
+            ("views", views),
             ("webhooks", webhooks.bytes),
         ])))
     }
@@ -256,10 +267,16 @@ impl Store {
             command("ZRANDMEMBER", index.clone(), part)
         };
         let chosen: Vec<Vec<String>> = self.ask(filled.iter().map(choose)).await?;
-        let chosen: Vec<_> = chosen.iter().flatten().map(|it| record(it)).collect();
-        let count = i64::try_from(chosen.len()).unwrap_or(1).max(1);
+        let keys = chosen.iter().flatten().map(|it| record(it)).collect();
         // Every field counts: one may be as large as all others together.
-        let records = self.memory_of(chosen, &["SAMPLES", "0"]).await? * all / count;
+        let sizes = self.memory_of_each(keys, &["SAMPLES", "0"]).await?;
+        let mut sizes = sizes.into_iter();
+        // Each index by its own sample: the records of another day may be of another size.
+        let mut records = 0;
+        for ((_, count), chosen) in filled.iter().zip(&chosen) {
+            let sum: i64 = sizes.by_ref().take(chosen.len()).sum();
+            records += sum * count / i64::try_from(chosen.len()).unwrap_or(1).max(1);
+        }
         let indexes = filled.into_iter().map(|(index, _)| index).collect();
         let indexes = self.memory_of(indexes, &[]).await?;
         Ok(Listed {
@@ -269,13 +286,21 @@ impl Store {
     }
 
     async fn memory_of(&self, keys: Vec<String>, samples: &[&str]) -> Result<i64, StoreError> {
+        let bytes = self.memory_of_each(keys, samples).await?;
+        Ok(bytes.iter().sum())
+    }
+
+    async fn memory_of_each(
+        &self,
+        keys: Vec<String>,
+        samples: &[&str],
+    ) -> Result<Vec<i64>, StoreError> {
         let usage = |key: String| {
             let mut command = redis::cmd("MEMORY");
             command.arg("USAGE").arg(&key).arg(samples);
             (key, command)
         };
-        let bytes: Vec<i64> = self.ask(keys.into_iter().map(usage)).await?;
-        Ok(bytes.iter().sum())
+        self.ask(keys.into_iter().map(usage)).await
     }
 
     /// What the deliveries of a tenant take. Those of deleted subscriptions are in no index, but counted.
@@ -311,13 +336,32 @@ impl Store {
         Ok(kept.map(|(_, bytes)| bytes).sum())
     }
 
-    /// The replies of commands; nothing in place of one that a key of another type or a node gives no reply to.
+    async fn entries(&self, logs: &[String]) -> Result<i64, StoreError> {
+        let count = |log: &String| command("XLEN", log.clone(), NO_ARGS);
+        let counts: Vec<i64> = self.ask(logs.iter().map(count)).await?;
+        Ok(counts.iter().sum())
+    }
+
+    /// What the envelopes of a tenant's evidence take, as signers have counted them; on a cluster, on a node.
+    async fn envelopes_of(&self, tenant: &TenantId) -> Result<i64, StoreError> {
+        let key = self.keys().envelopes(tenant.partition(), tenant.as_str());
+        let fields: Vec<HashMap<String, i64>> =
+            self.ask([command("HGETALL", key, NO_ARGS)]).await?;
+        let today = self.today().to_string();
+        let kept = fields.iter().flatten().filter(|(day, _)| **day >= today);
+        let bytes: i64 = kept.map(|(_, bytes)| bytes).sum();
+        let nodes = self.inner.connection.nodes(self.begin_call()?.deadline);
+        Ok(bytes / i64::try_from(nodes.await?.len()).unwrap_or(1).max(1))
+    }
+
+    /// The replies of commands; nothing in place of that of a key of another type. Where some have no reply, none is returned: the rest
+    /// would be too little.
     async fn ask<T: redis::FromRedisValue + Default>(
         &self,
         commands: impl IntoIterator<Item = Command>,
     ) -> Result<Vec<T>, StoreError> {
         let replies = self.read_each(OnFailure::Skip, commands).await?;
-        Ok(replies.into_iter().map(Result::unwrap_or_default).collect())
+        replies.into_iter().collect()
     }
 }
 

@@ -4,7 +4,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use crate::domain::ids::EvidenceId;
+use crate::domain::ids::{EvidenceId, TenantId};
+use crate::domain::scope::tenant_as_sent;
 use crate::evidence::statements::{EntryFault, of_entry};
 use crate::evidence::{Issuing, Registry, SigningKey, Unsigned};
 use crate::store::evidence::unsigned::{Queued, UnsignedEntry};
@@ -26,8 +27,8 @@ pub(super) struct Signers {
 /// The outcome for an entry.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Id and bytes of its envelope.
-    Signed(EvidenceId, String),
+    /// Id and bytes of its envelope, and whose it is.
+    Signed(EvidenceId, String, Option<TenantId>),
     /// No envelope: the canonical form would round a number.
     Rounded,
     /// Only another dispatcher, or a later release, can sign it. The id of its envelope, where its issuer is known; the reason.
@@ -83,11 +84,18 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
     }
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
     match registered.key_of(signers.issuing.issuers(), &signers.keys) {
-        Some(key) => Outcome::Signed(id, unsigned.sign(key)),
+        Some(key) => Outcome::Signed(id, unsigned.sign(key), tenant_of(entry)),
         None => {
             let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());
             let why = format!("this dispatcher has no seed for {signer} of {server_id}");
             Outcome::Unknown(Some(id), why)
         }
     }
+}
+
+/// The tenant that an entry is of: a refusal names it, the scope of all else begins with it.
+fn tenant_of(entry: &UnsignedEntry) -> Option<TenantId> {
+    let named = |name| entry.facts.get(name).or(entry.record.get(name));
+    let in_scope = || tenant_as_sent(named("scope_path")?).ok();
+    TenantId::parse(named("tenant").or_else(in_scope)?)
 }

@@ -17,7 +17,7 @@ use tracing::{debug, error, warn};
 use super::issuing::Issuing;
 use super::keys::SigningKey;
 use super::statements::FIELDS;
-use crate::domain::ids::{EvidenceId, Partition};
+use crate::domain::ids::{EvidenceId, Partition, TenantId};
 use crate::metrics::metrics;
 use crate::store::evidence::unsigned::{Queued, ReadBounds, UnsignedEntry};
 use crate::store::{Lease, Store, StoreError};
@@ -212,7 +212,7 @@ impl Signer {
         let mut removed = HashMap::new();
         for (place, outcome) in envelopes::sign(signers, entries).await {
             match outcome {
-                Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
+                Outcome::Signed(id, bytes, tenant) => signed.push((place, id, bytes, tenant)),
                 Outcome::Rounded => {
                     self.count("unrepresentable_number");
                     done.push(place);
@@ -239,10 +239,13 @@ impl Signer {
     }
 
     /// Writes envelopes. Returns the entries whose envelope is written; the others are signed again.
-    async fn write(&mut self, signed: Vec<(Queued, EvidenceId, String)>) -> Vec<Queued> {
+    async fn write(
+        &mut self,
+        signed: Vec<(Queued, EvidenceId, String, Option<TenantId>)>,
+    ) -> Vec<Queued> {
         let envelopes: Vec<_> = signed
             .iter()
-            .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
+            .map(|(_, id, bytes, _)| (id.clone(), bytes.as_bytes()))
             .collect();
         let written = self.store.write_envelopes(&envelopes, self.ttl_ms).await;
         let written = written.unwrap_or_else(|error| {
@@ -250,8 +253,8 @@ impl Signer {
             vec![false; envelopes.len()]
         });
         let now_ms = self.store.clock().now_ms();
-        let mut done = Vec::new();
-        for ((place, ..), is_written) in signed.into_iter().zip(written) {
+        let (mut done, mut stored) = (Vec::new(), Vec::new());
+        for ((place, _, bytes, tenant), is_written) in signed.into_iter().zip(written) {
             if !is_written {
                 self.count("failed");
                 continue;
@@ -260,7 +263,11 @@ impl Signer {
             self.count("signed");
             let delay_ms = now_ms.saturating_sub_unsigned(place.1.ms).max(0);
             self.metrics.delay.observe(delay_ms as f64 / 1000.0);
+            stored.extend(tenant.map(|tenant| (tenant, bytes.len())));
             done.push(place);
+        }
+        if let Err(error) = self.store.count_envelopes(stored, self.ttl_ms).await {
+            debug!(%error, "envelopes are not counted: {error}");
         }
         done
     }

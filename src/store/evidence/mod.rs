@@ -2,14 +2,16 @@
 
 pub mod unsigned;
 
+use std::collections::HashMap;
+
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 
-use crate::domain::ids::EvidenceId;
+use crate::domain::ids::{EvidenceId, TenantId};
 use crate::driver::call::Request;
 use crate::store::records::{NO_ARGS, command, read_reply};
 use crate::store::signature::{Counted, signature};
-use crate::store::{Lane, OnFailure, Store, StoreError};
+use crate::store::{Day, Lane, OnFailure, Store, StoreError};
 
 signature! {
     /// Gives the issuers of a configuration their numbers, and registers those that are new.
@@ -33,6 +35,9 @@ signature! {
     }
     writes "On registered: numbers of new issuers, ends of open windows, and what was lost of those that the caller knows."
 }
+
+/// What Redis takes beside the bytes of an envelope: its key, its time, and where both are.
+const BESIDE_ENVELOPE: usize = 190;
 
 /// Bytes of envelopes that go out at once.
 const SENT_BYTES: usize = 1 << 20;
@@ -89,6 +94,42 @@ impl Store {
             }
         }
         Ok(written)
+    }
+
+    /// Counts envelopes, which lie in other partitions, for the tenants that they are of: of each its tenant and length. `ttl_ms` as for
+    /// [`Store::write_envelopes`]. Where a count has another type, nothing is counted.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn count_envelopes(
+        &self,
+        written: impl IntoIterator<Item = (TenantId, usize)>,
+        ttl_ms: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let mut taken: HashMap<TenantId, i64> = HashMap::new();
+        for (tenant, length) in written {
+            // The allocator has four sizes from one power of two to the next.
+            let step = (length.next_power_of_two() / 8).max(8);
+            let bytes = length.next_multiple_of(step) + BESIDE_ENVELOPE;
+            *taken.entry(tenant).or_default() += i64::try_from(bytes).unwrap_or(0);
+        }
+        let until = ttl_ms.map(|ttl_ms| Day::of_ms(self.clock().now_ms().saturating_add(ttl_ms)));
+        let until = until.map_or_else(|| "never".to_owned(), |until| until.to_string());
+        let key = |tenant: &TenantId| self.keys().envelopes(tenant.partition(), tenant.as_str());
+        let count =
+            |(tenant, bytes): (&TenantId, &i64)| command("HINCRBY", key(tenant), (&until, bytes));
+        let counted = self.read_each(OnFailure::Skip, taken.iter().map(count));
+        let counted: Vec<Result<i64, _>> = counted.await?;
+        let (today, mut gone) = (self.today().to_string(), Vec::new());
+        for ((tenant, bytes), counted) in taken.iter().zip(counted) {
+            // The first of its day. Every day is before `never`.
+            if counted.is_ok_and(|counted| counted == *bytes) {
+                let days: Vec<String> = self.read(command("HKEYS", key(tenant), NO_ARGS)).await?;
+                let days: Vec<_> = days.into_iter().filter(|day| *day < today).collect();
+                gone.extend((!days.is_empty()).then(|| command("HDEL", key(tenant), days)));
+            }
+        }
+        self.send_each(&gone, OnFailure::Skip).await.map(drop)
     }
 
     /// Sends writes over the connections whose replies wait for replicas. Returns of each whether enough replicas have it.

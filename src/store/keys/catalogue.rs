@@ -281,6 +281,9 @@ keys! { partition {
     replicated: string = ("replicated"), "TTL of a minute";
     /// A signed envelope, byte for byte as it is served. Its partition is the first ten bits of its id.
     evidence: string = ("evidence:" evidence_id), "TTL: the retention of evidence, from its signing";
+    /// Bytes that the envelopes of a tenant take in all partitions, by the day until which they are kept; `never` for those that are kept
+    /// for ever.
+    envelopes: hash = ("envelopes:" tenant), "a field after its day, with the next envelope";
     /// How many tenants, ledgers (by unit) and subscriptions of the partition have which status.
     ///
     /// Fields: `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.

@@ -13,11 +13,13 @@ use crate::admin::http::{BUDGETS, KEYS, key, umbra_on};
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::dispatcher::fan_out::{fan_out, follow, fund};
 use crate::dispatcher::retention::{retention_after, run};
+use crate::evidence::fixture::EvidenceFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::eventually;
+use crate::harness::audit_chain::seal_everything;
 use crate::harness::receiver::public_names;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::{ask_body, event_body, tokens, with};
+use crate::harness::{event_log, eventually};
 
 const POLICIES: &str = "/v1/admin/policies";
 
@@ -49,6 +51,20 @@ fn assert_measured(server: &RedisServer, prefix: &str, stock: &Stock) {
         let off = measured.abs_diff(present) as f64 / present as f64;
         assert!(off <= 0.1, "{kind}: {measured} measured of {present}");
     }
+}
+
+/// Asserts that a kind of the first tenant is measured within 10 % of what these keys take; returns how much that is.
+async fn assert_close(app: &TestApp, keys: &[String], kind: &str) -> i64 {
+    let mut present = 0;
+    for key in keys {
+        let usage = ["MEMORY", "USAGE", key, "SAMPLES", "0"];
+        present += app.run::<i64>(&usage).await;
+    }
+    let stock = app.store.stock_of(&app.callers[0].tenant).await;
+    let measured = stock.expect("Redis answers").0[kind];
+    let off = measured.abs_diff(present) as f64 / present as f64;
+    assert!(off <= 0.1, "{kind}: {measured} measured of {present}");
+    measured
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,6 +154,88 @@ async fn each_kind_is_measured_within_ten_percent_after_creates_growth_and_reten
         "{text}"
     );
     assert!(text.contains("reservations ") && all.text(true).contains("\"umbra\""));
+}
+
+#[tokio::test]
+async fn records_of_each_day_are_measured_by_a_sample_of_that_day() {
+    let app = TestApp::spawn().await;
+    let (keys, tenant) = (app.store.keys(), &app.callers[0].tenant);
+    let (partition, today) = (tenant.partition(), app.store.today());
+    let mut written = Vec::new();
+    for ago in 0..=20 {
+        let day = today.plus(-ago);
+        let (count, size) = if ago == 0 { (1_000, 20) } else { (1, 20_000) };
+        let index = keys.reservations(partition, "acme", day);
+        let registered = format!("acme:{day}");
+        app.run::<i64>(&["ZADD", &keys.days(partition), "9e15", &registered])
+            .await;
+        for number in 0..count {
+            let id = format!("{day}-{number}");
+            let record = keys.reservation(partition, &id);
+            app.run::<i64>(&["HSET", &record, "note", &"x".repeat(size)])
+                .await;
+            app.run::<i64>(&["ZADD", &index, "1", &id]).await;
+            written.push(record);
+        }
+        written.push(index);
+    }
+    assert_close(&app, &written, "reservations").await;
+}
+
+#[tokio::test]
+async fn rows_in_the_views_over_all_tenants_count_for_their_tenant() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let fund = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
+    let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
+    for _ in 0..300 {
+        app.post_as_admin(fund, credit.clone()).await.expect(200);
+    }
+    event_log::follow(&app.store).await;
+    seal_everything(&app.store).await;
+    let rows = format!("{}:{{all}}:*", app.store.keys().prefix());
+    let rows: Vec<String> = app.run(&["KEYS", &rows]).await;
+    assert_close(&app, &rows, "views").await;
+}
+
+#[tokio::test]
+async fn envelopes_of_evidence_count_for_their_tenant_until_they_go() {
+    let mut issued = EvidenceFixture::spawn(&[]).await;
+    issued.app.budget("tenant:acme", 1_000, 0).await;
+    for number in 0..30 {
+        let app = &issued.app;
+        let key = format!("k{number}");
+        let held = app.reserve(&key, 1).await.expect(200);
+        let id = held.text("/reservation_id");
+        app.commit(id, "c", 1).await.expect(200);
+        app.decide(&key, "tenant:acme", 1).await.expect(200);
+        app.reserve(&format!("{key} more"), 5_000)
+            .await
+            .refused(409, "BUDGET_EXCEEDED");
+    }
+    issued.sign().await;
+    let envelopes = issued.envelopes().await;
+    assert_eq!(envelopes.len(), 120);
+    let measured = assert_close(&issued.app, &envelopes, "evidence").await;
+    let (app, other) = (&issued.app, &issued.app.callers[1].tenant);
+    let of_other = app.store.stock_of(other).await.expect("Redis answers");
+    assert_eq!(of_other.0["evidence"], 0);
+
+    // Those whose time is over do not count, and leave with the next one of another day.
+    let tenant = app.callers[0].tenant.clone();
+    let counts = app.store.keys().envelopes(tenant.partition(), "acme");
+    let days: Vec<String> = app.run(&["HKEYS", &counts]).await;
+    assert_eq!(days.len(), 1);
+    let more = ["HSET", &counts, "20200101", "1000000", "never", "500"];
+    app.run::<i64>(&more).await;
+    let stock = app.store.stock_of(&tenant).await.expect("Redis answers");
+    assert_eq!(stock.0["evidence"], measured + 500);
+    app.run::<i64>(&["HDEL", &counts, &days[0]]).await;
+    app.reserve("last", 1).await.expect(200);
+    assert_eq!(issued.sign().await.signed, 1);
+    let mut left: Vec<String> = issued.app.run(&["HKEYS", &counts]).await;
+    left.sort();
+    assert_eq!(left, [days[0].as_str(), "never"]);
 }
 
 #[tokio::test]
