@@ -52,7 +52,12 @@ impl Admin {
         let most = Some(FAILURES_PER_MINUTE);
         let (tenant, sentinel, per_minute) = match failure.known_caller() {
             None => (None, UNKNOWN_CALLER, most),
-            Some(Caller::Tenant(caller)) => (Some(&caller.tenant), NO_TENANT, most),
+            Some(Caller::Tenant(caller)) => {
+                // Nothing new is stored for one that takes too much.
+                let too_large = self.store.stock_too_large(&caller.tenant);
+                let most = too_large.map_or(most, |_| Some(0));
+                (Some(&caller.tenant), NO_TENANT, most)
+            }
             Some(Caller::Admin(_)) => (failure.tenant, NO_TENANT, None),
         };
         // All unknown callers are in one log, so that its bound is one.
