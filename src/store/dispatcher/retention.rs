@@ -5,7 +5,8 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::words::words;
 use crate::store::dispatcher::fan_out::CursorsOfOutbox;
-use crate::store::records::command;
+use crate::store::dispatcher::views::View;
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, OnFailure, Store, StoreError, unless_fenced};
 
@@ -44,6 +45,9 @@ signature! {
     }
     writes "On purged: the records and their rows go; the bases of the ledgers."
 }
+
+/// Rows of the view that one command looks at.
+const SCANNED_ROWS: usize = 200;
 
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
@@ -109,6 +113,32 @@ impl Store {
                 .or(walk.last_kept.take());
         }
         Ok(reply)
+    }
+}
+
+impl Store {
+    /// Removes the rows of a log's day from the view of all audit logs, which keeps its days longer than that log.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable. What is left goes with the day of the view.
+    pub async fn drop_audit_rows(&self, owner: &str, day: Day) -> Result<(), StoreError> {
+        let (keys, view, pattern) = (self.keys(), View::Audit.as_str(), format!("* {owner}"));
+        for key in [keys.view_rows(view, day), keys.view_ids(view, day)] {
+            let mut cursor = Some(0_u64);
+            while let Some(at) = cursor {
+                let page = (at, "MATCH", &pattern, "COUNT", SCANNED_ROWS);
+                let page = self.read(command("ZSCAN", key.clone(), page));
+                let (next, found): (u64, Vec<String>) = page.await?;
+                // A row and its score.
+                let rows: Vec<_> = found.into_iter().step_by(2).collect();
+                if !rows.is_empty() {
+                    self.write(command("ZREM", key.clone(), rows)).await?;
+                }
+                cursor = Some(next).filter(|next| *next > 0);
+            }
+        }
+        let of_owner = keys.view_rows_of_kind(view, owner, day);
+        self.write(command("UNLINK", of_owner, NO_ARGS)).await
     }
 }
 

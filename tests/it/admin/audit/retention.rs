@@ -57,9 +57,10 @@ async fn audit_logs_are_deleted_only_when_sealed_and_oldest_first() {
 }
 
 #[tokio::test]
-async fn audit_entries_of_unknown_callers_are_deleted_after_thirty_days() {
+async fn audit_entries_of_unknown_callers_are_deleted_after_thirty_days_with_their_rows_in_the_view()
+ {
     let store = store(&shared().url());
-    let past = PastDay::new(&store, 32).await;
+    let mut past = PastDay::new(&store, 32).await;
     let (keys, partition) = (store.keys(), past.lease.partition);
     let days = keys.days(partition);
     for name in ["__unauth__", "__admin__"] {
@@ -75,8 +76,33 @@ async fn audit_entries_of_unknown_callers_are_deleted_after_thirty_days() {
             .run::<i64>(&["ZADD", &days, "1", &format!("{name}:{}", past.day)])
             .await;
     }
+    let (rows, ids) = (
+        keys.view_rows("audit", past.day),
+        keys.view_ids("audit", past.day),
+    );
+    let of_kind = keys.view_rows_of_kind("audit", "__unauth__", past.day);
+    // More than one command looks at.
+    for number in 0..500 {
+        for name in ["__unauth__", "__admin__"] {
+            let row = format!("000 {number:013}-00000 {name}");
+            past.tenant.queue(&["ZADD", &rows, "1", &row]);
+            let of_id = format!("r{number} 0000000000001 {row}");
+            past.tenant.queue(&["ZADD", &ids, "0", &of_id]);
+        }
+    }
+    past.tenant.queue(&["ZADD", &of_kind, "1", "a row"]);
+    past.tenant.write().await;
     let pass = run(&retention(&store), past.lease).await;
     assert_eq!((pass.processed, pass.audit, pass.days), (2, 1, 1));
+    for key in [&rows, &ids] {
+        let left: Vec<String> = past.tenant.run(&["ZRANGE", key, "0", "-1"]).await;
+        assert_eq!(left.len(), 500);
+        assert!(
+            left.iter().all(|row| row.ends_with(" __admin__")),
+            "{left:?}"
+        );
+    }
+    assert!(!past.exists(&of_kind).await);
     assert!(
         !past
             .exists(&keys.audit(partition, "__unauth__", past.day))
