@@ -13,6 +13,9 @@ use super::url::{AdmittedUrl, ReceiverUrl};
 use super::{address, tls};
 use crate::domain::cidr::Cidr;
 
+/// Addresses of a host that are used.
+const ADDRESSES_MAX: usize = 16;
+
 /// Checks addresses and sends requests. Cheap to clone; the clones share their connections.
 #[derive(Clone)]
 pub struct Egress {
@@ -97,7 +100,7 @@ impl Egress {
         let port = url.port();
         let addresses = found.into_iter().map(|ip| SocketAddr::new(ip, port));
         Ok(AdmittedUrl {
-            addresses: addresses.collect(),
+            addresses: addresses.take(ADDRESSES_MAX).collect(),
             url,
         })
     }

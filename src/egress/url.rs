@@ -1,5 +1,6 @@
 //! The form of a receiver's URL, and a URL that was checked.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,9 +26,11 @@ pub struct AdmittedUrl {
 }
 
 impl AdmittedUrl {
-    /// The host, as [`ReceiverUrl::host`].
-    pub fn host(&self) -> &str {
-        self.url.host()
+    /// The host, and the addresses that it has now, which other hosts may have as well.
+    pub fn destinations(&self) -> BTreeSet<String> {
+        let addresses = self.addresses.iter().map(|address| address.ip());
+        let addresses = addresses.map(|ip| ip.to_canonical().to_string());
+        addresses.chain([self.url.host().to_owned()]).collect()
     }
 }
 

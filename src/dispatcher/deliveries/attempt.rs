@@ -168,7 +168,7 @@ pub(super) async fn attempt(
         return AttemptResult::new(Outcome::Later(delay), "behind_another");
     }
     let tenant = claim.place.as_ref().map_or("", |place| &place.tenant);
-    if let Err(pause) = rates.take(tenant, target.host()) {
+    if let Err(pause) = rates.take(tenant, &target) {
         return AttemptResult::new(Outcome::Later(pause), "host_rate");
     }
     event.log_start(claim);

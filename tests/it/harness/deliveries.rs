@@ -88,13 +88,21 @@ impl RunningDispatcher {
         Self::launch(&app.redis_url, app, limits, tenants, &[], local())
     }
 
-    /// A dispatcher that makes at most this many deliveries in a second to one host.
+    /// A dispatcher that makes at most this many deliveries in a second to one host. `other.test` has an address of its own.
     pub fn with_host_rate(app: &TestApp, lane_concurrency: u32, host_rate: u32) -> Self {
         let (none, limits) = (
             TenantList::default(),
             (lane_concurrency, dispatch::IN_FLIGHT_MAX, host_rate),
         );
-        Self::launch(&app.redis_url, app, limits, none, &[], local())
+        let addresses = |name: &str| {
+            vec![IpAddr::from([
+                127,
+                0,
+                0,
+                1 + u8::from(name == "other.test"),
+            ])]
+        };
+        Self::launch(&app.redis_url, app, limits, none, &[], egress(addresses).0)
     }
 
     fn launch(
