@@ -160,9 +160,15 @@ impl ApiError {
 
     /// Above a limit, with both numbers for programs. The metric counts it under `label`: the setting that sets the limit, or the
     /// name of a constant one.
-    pub fn beyond(mut self, label: &'static str, limit: i64, present: i64) -> Self {
+    pub fn beyond(self, label: &'static str, limit: i64, present: i64) -> Self {
+        self.counted_as(label)
+            .with_details(json!({"limit": limit, "present": present}))
+    }
+
+    /// Makes the metric count it, as [`ApiError::beyond`] does.
+    pub fn counted_as(mut self, label: &'static str) -> Self {
         self.extras.limit = Some(RefusedLimit(label));
-        self.with_details(json!({"limit": limit, "present": present}))
+        self
     }
 
     /// With the headers that say how long to wait, in whole seconds, and until when.

@@ -156,7 +156,7 @@ async fn room(parts: &Parts, state: &AppState, bytes: u32) -> Result<BodyRoom, A
     let room = tokio::time::timeout_at(waiting.deadline, room).await;
     let full = "other request bodies take all the memory for them";
     let room = room.ok().and_then(Result::ok);
-    room.ok_or_else(|| ApiError::unavailable(full, 1))
+    room.ok_or_else(|| ApiError::unavailable(full, 1).counted_as("body_memory"))
 }
 
 /// Takes what the layers around the route know of the request.

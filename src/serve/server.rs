@@ -28,7 +28,8 @@ use crate::serve::unread::SharedBody;
 
 /// How long an idle connection that was closed for another may take: its last response may be under way.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// The longest head of a request, in bytes; above, the status is 431.
+/// The longest head of a request, in bytes; above, the status is 431. Also what is read of a connection at once: it keeps as large a
+/// buffer while it is idle, whatever it sent.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// All listeners of a process and their connections.
@@ -184,6 +185,7 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.idle)
         .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
     let limit = tokio::select! {

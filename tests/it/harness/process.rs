@@ -110,6 +110,14 @@ impl Process {
         self.restart();
     }
 
+    /// The memory that it takes, in bytes.
+    pub fn resident_bytes(&self) -> usize {
+        let id = self.child.as_ref().expect("it runs").id();
+        let pages = std::fs::read_to_string(format!("/proc/{id}/statm")).expect("it runs");
+        let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+        4096 * pages.unwrap_or(0_usize)
+    }
+
     /// `SIGKILL`.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

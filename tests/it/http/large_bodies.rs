@@ -13,6 +13,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::eventually;
+use crate::harness::process::Replica;
 use crate::harness::raw::response_to;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::response::Response;
@@ -204,6 +205,9 @@ async fn bodies_of_one_tenant_do_not_take_the_memory_for_those_of_others() {
     .await;
     assert_eq!(refused.error(), (503, "INTERNAL_ERROR"));
     assert_eq!(refused.header("retry-after"), Some("1"));
+    let metrics = app.telemetry.render().expect("metrics");
+    let counted = r#"budget_limit_refusals_total{limit="body_memory"} 1"#;
+    assert!(metrics.contains(counted), "{metrics}");
     decide(&app, 0, 1_000, 4_096).await.expect(200);
     for number in 0..5 {
         decide(&app, 1, number, MB).await.expect(200);
@@ -213,6 +217,34 @@ async fn bodies_of_one_tenant_do_not_take_the_memory_for_those_of_others() {
         another().await.status == 200
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_that_sent_a_large_body_takes_less_than_80_kb() {
+    const CONNECTIONS: usize = 200;
+    let app = TestApp::spawn().await;
+    let replica = Replica::start(&shared().url(), app.store.keys().prefix(), &[]);
+    replica.ready().await;
+    let head = format!(
+        "POST /v1/decide HTTP/1.1\r\nHost: x\r\n{}: {}\r\nContent-Length: {MB}\r\n\r\n",
+        app.names.key, app.keys[0]
+    );
+    let send = |number: usize| {
+        let mut body = reserve_body(&format!("k{number}"), 1).to_string();
+        body.push_str(&" ".repeat(MB - body.len()));
+        let mut stream = TcpStream::connect(replica.address).expect("a connection");
+        let request = [head.as_bytes(), body.as_bytes()].concat();
+        stream.write_all(&request).expect("sent");
+        let mut response = [0; 12];
+        stream.read_exact(&mut response).expect("a response");
+        assert_eq!(&response, b"HTTP/1.1 200");
+        stream
+    };
+    let _first: Vec<_> = block_in_place(|| (0..20).map(send).collect());
+    let before = replica.process.resident_bytes();
+    let _idle: Vec<_> = block_in_place(|| (20..20 + CONNECTIONS).map(send).collect());
+    let taken = replica.process.resident_bytes().saturating_sub(before) / CONNECTIONS;
+    assert!(taken < 80_000, "{taken} bytes each");
 }
 
 #[tokio::test]
