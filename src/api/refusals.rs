@@ -203,10 +203,9 @@ impl ApiError {
                 let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
                 self.retry_after(Duration::from_secs(1)).beyond("gathering_lists", limit, limit)
             }
-            R::Scan(TooManyScanned { limit, .. }) => {
-                let limit = i64::from(*limit);
-                self.retry_after(Duration::from_secs(1)).beyond("scanned_rows_per_second", limit, limit)
-            }
+            R::Scan(TooManyScanned { limit, present, .. }) => self
+                .retry_after(Duration::from_secs(1))
+                .beyond("scanned_rows_per_second", (*limit).into(), *present),
             R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
                 self.with_details(json!({"total_matched": total}))
             }
@@ -237,6 +236,7 @@ mod tests {
         let refusal = TooManyScanned {
             tenant: TenantId::parse("acme").expect("an id"),
             limit: 20_000,
+            present: 30_001,
         };
         let response = ApiError::from(StoreError::from(refusal)).into_response();
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);

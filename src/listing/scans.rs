@@ -64,6 +64,7 @@ impl<'q> Scan<'q> {
         self.wait_max = left.ok_or_else(|| TooManyScanned {
             tenant: tenant.clone(),
             limit: ROWS_PER_SECOND,
+            present: ((wait + BURST) * ROWS_PER_SECOND).as_secs() as i64,
         })?;
         if !wait.is_zero() {
             sleep(wait).await;

@@ -266,8 +266,13 @@ fn a_list_is_refused_while_its_tenant_owes_more_rows_than_it_may_wait_for() {
     limits.scans.charge(&acme, 1_000_000, Instant::now());
     let mut list = query::<Turning>(false, 5);
     list.limits = Some((limits.clone(), acme));
-    let refused = gathered(&list, 5, |_| false).err();
-    assert!(matches!(refused, Some(Failure::Scanned(_))), "{refused:?}");
+    let Some(Failure::Scanned(refused)) = gathered(&list, 5, |_| false).err() else {
+        panic!("it is refused");
+    };
+    assert!(
+        (990_000..=1_000_000).contains(&refused.present),
+        "{refused:?}"
+    );
     let mut walk = Numbers {
         index: (0..5).collect(),
         step: 5,

@@ -92,12 +92,14 @@ pub struct TooManySorts {
 /// The lists of a tenant examine as many rows without returning them as they may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Too many rows examined: the lists of {tenant} may examine {limit} a second that they do not return; try again in 1 s, \
-     or narrow the filters"
+    "Too many rows examined: the lists of {tenant} may examine {limit} a second that they do not return, and are {present} rows \
+     ahead of that; try again in 1 s, or narrow the filters"
 )]
 pub struct TooManyScanned {
     /// The tenant.
     pub tenant: TenantId,
     /// How many they may in a second.
     pub limit: u32,
+    /// How many they have examined that this rate has not made up for.
+    pub present: i64,
 }
