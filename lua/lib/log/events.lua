@@ -10,8 +10,9 @@ local function events_new(log, outbox, tenant, day, now, context, kind)
     first = false, count = 0}
 end
 
--- Appends to a stream, and returns the entry. Its number is that of the trace, unless the stream has a later entry: an event that
--- follows the loss of another one, under a clock that is behind, must not get the same entry, and so the same id.
+-- Appends the first entry of an operation to a stream, and returns its id. Its number is that of the trace, unless the stream has a
+-- later entry: an event that follows the loss of another one, under a clock that is behind, must not get the same entry, and so the
+-- same id.
 local function events_add(stream, now, number, ...)
   local id = number and redis.pcall('XADD', stream, ('%d-%d'):format(now, number), ...)
   return type(id) == 'string' and id or redis.call('XADD', stream, '*', ...)
@@ -36,9 +37,13 @@ local function event_append(events, event_type, scope, data)
   for i = 1, #cause do facts[count + i] = cause[i] end
   count = count + #cause
   for i = 1, #data do facts[count + i] = data[i] end
-  local id = events_add(events.log, events.now, not events.first and events.number, unpack(facts))
-  events.first = events.first or id
   events.count = events.count + 1
+  if events.first then
+    -- The next number at the same time: the clock may have moved on, and its first number says nothing of the trace.
+    redis.call('XADD', events.log, events.first:match('^%d+') .. '-*', unpack(facts))
+  else
+    events.first = events_add(events.log, events.now, events.number, unpack(facts))
+  end
 end
 
 -- Appends the pointer, and returns its place in the outbox.

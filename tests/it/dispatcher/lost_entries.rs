@@ -1,10 +1,11 @@
 //! An outbox that lost the entry of the fan-out's cursor in a failover is followed again from before that entry.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow, fund, leases};
 use crate::admin::http::umbra_on;
+use crate::admin::webhooks::subscriptions::{URL, hooked, made};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::behind::{SubscriptionFixture, umbra};
 use crate::harness::redis_fixture::RedisFixture;
@@ -161,4 +162,48 @@ async fn events_of_different_traces_do_not_share_an_entry_after_a_loss() {
             assert!(entry.ends_with(&format!("-{bits}")), "{stream}: {entry}");
         }
     }
+}
+
+/// The clock may move on during an operation. An entry that Redis numbers then has the number of any other trace.
+#[tokio::test]
+async fn the_events_of_one_operation_have_successive_entries() {
+    let app = hooked().await;
+    for shares in 0..3 {
+        let shares: Vec<f64> = (1..=20)
+            .map(|at| f64::from(20 * shares + at) / 100.0)
+            .collect();
+        let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"],
+            "thresholds": {"budget_utilization": shares}});
+        made(&app, body).await;
+    }
+    let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+    let fund = async |body: Value| app.post_as_admin(path, body).await.expect(200);
+    fund(json!({"operation": "RESET_SPENT", "amount": tokens(100), "spent": tokens(64)})).await;
+    for _ in 0..10 {
+        for operation in ["CREDIT", "DEBIT"] {
+            fund(json!({"operation": operation, "amount": tokens(9_900)})).await;
+        }
+    }
+    let keys = app.store.keys();
+    let outbox = keys.outbox(umbra());
+    let log = keys.events(umbra(), "umbra", app.store.today());
+    let pointers: Vec<(String, Vec<String>)> = app.run(&["XRANGE", &outbox, "-", "+"]).await;
+    let mut most = 0;
+    for (_, pointer) in pointers {
+        let fact = |name: &str| {
+            let at = pointer.iter().position(|field| field == name);
+            pointer[at.expect("a fact") + 1].clone()
+        };
+        assert_eq!(fact("tenant"), "umbra");
+        let (first, count) = (fact("first"), fact("count"));
+        let words = ["XRANGE", &log, &first, "+", "COUNT", &count];
+        let entries: Vec<(String, Vec<String>)> = app.run(&words).await;
+        let (ms, number) = first.split_once('-').expect("an id");
+        let number: usize = number.parse().expect("a number");
+        for (at, (entry, _)) in entries.iter().enumerate() {
+            assert_eq!(entry, &format!("{ms}-{}", number + at));
+        }
+        most = most.max(entries.len());
+    }
+    assert_eq!(most, 61, "events of one operation");
 }
