@@ -46,8 +46,8 @@ ARGV[9]     owner                 text                  Of the subscription, whe
 ARGV[10]    context               text
     The request cause of the events about that failure, lines of name and value.
 ARGV[11]    details               text                  Of the event about that failure, as JSON; '' for no event.
-ARGV[12]    is_gone               1 or 0
-    Whether that failure disables the subscription, because its receiver is gone.
+ARGV[12]    gone_url              text
+    Address of a receiver that is gone, which disables a subscription that still has it; else ''.
 ARGV[13]    dispatcher            text
 ARGV[14]    claim_ms              int64
 ARGV[15]    lane_concurrency      int64
@@ -65,7 +65,7 @@ Writes:
 local lanes, claims, claimed_lanes, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds,
   event_log, system_log, outbox, days = unpack(KEYS)
 local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, day,
-  day_start_ms, owner, context, details, is_gone, dispatcher, claim_ms, lane_concurrency, stale_before_ms
+  day_start_ms, owner, context, details, gone_url, dispatcher, claim_ms, lane_concurrency, stale_before_ms
   = unpack(ARGV, 1, 16)
 local attempts_from = 17
 -- End of the signature.
@@ -106,7 +106,9 @@ local function check_failure(ending, subscription)
   failures_max, lasting_ms, ending.since_ms, ending.version = state_failing(state, subscription)
   state_read(state, 'ZCARD', days)
   for _, log in ipairs({event_log, system_log, outbox}) do state_read(state, 'XLEN', log) end
-  ending.disables = is_gone == '1' or subscription.failures + 1 >= failures_max and now - ending.since_ms >= lasting_ms
+  -- A change of the address does not change the epoch.
+  ending.is_gone = gone_url ~= '' and redis.call('HGET', subscription.webhook, 'url') == gone_url
+  ending.disables = ending.is_gone or subscription.failures + 1 >= failures_max and now - ending.since_ms >= lasting_ms
   if ending.disables then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_check(counts)
@@ -209,7 +211,7 @@ local function write_disabling(ending, settings)
   local events = events_new(event_log, outbox, owner, day, now, context)
   event_append(events, 'webhook.disabled', nil, {'data.subscription_id', subscription.id, 'data.previous_status', 'ACTIVE',
     'data.new_status', 'DISABLED', 'data.changed_fields', '',
-    'data.disable_reason', is_gone == '1' and 'gone' or 'consecutive_failures_exceeded_threshold',
+    'data.disable_reason', ending.is_gone and 'gone' or 'consecutive_failures_exceeded_threshold',
     'correlation_id', 'webhook_auto_disable:' .. subscription.id .. ':' .. ending.id})
   events_point(events)
   day_register(days, tenant_key, settings, owner, day, now)

@@ -83,6 +83,8 @@ pub(super) struct AttemptResult {
     pub fields: Vec<Pair>,
     /// Reason of the outcome; a word for metrics.
     pub reason: &'static str,
+    /// The address whose receiver said that it is gone for good, else empty.
+    pub gone_url: String,
 }
 
 impl AttemptResult {
@@ -91,6 +93,7 @@ impl AttemptResult {
             outcome,
             fields: Vec::new(),
             reason,
+            gone_url: String::new(),
         }
     }
 
@@ -113,11 +116,6 @@ impl AttemptResult {
     /// Of the response, if one came.
     pub fn status(&self) -> Option<i64> {
         self.field("response_status")?.parse().ok()
-    }
-
-    /// Whether the receiver said that it is gone for good.
-    pub fn is_gone(&self) -> bool {
-        self.status() == Some(GONE.into())
     }
 
     fn error(mut self, message: &str) -> Self {
@@ -185,7 +183,10 @@ pub(super) async fn attempt(
         Ok(posted) => {
             let class = class_of(posted.status);
             let result = match posted.status {
-                GONE => AttemptResult::new(Outcome::Failed, class),
+                GONE => AttemptResult {
+                    gone_url: receiver.subscription.url.clone(),
+                    ..AttemptResult::new(Outcome::Failed, class)
+                },
                 status => {
                     let requested = posted.retry_after.filter(|_| matches!(status, 429 | 503));
                     let now_ms = webhooks.store().clock().now_ms();

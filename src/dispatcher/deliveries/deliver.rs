@@ -170,7 +170,8 @@ impl WorkerState {
                 self.settings.source,
             ))
         });
-        let (outcome, reason, is_gone) = (result.outcome.word(), result.reason, result.is_gone());
+        let (outcome, reason) = (result.outcome.word(), result.reason);
+        let is_gone = !result.gone_url.is_empty();
         let end = Arc::new(AttemptEnd {
             delivery: claim.id.clone(),
             token: claim.token.clone(),

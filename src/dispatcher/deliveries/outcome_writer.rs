@@ -28,8 +28,8 @@ pub(super) struct FailureEvents {
     pub context: String,
     /// As JSON; empty where there is no event about the delivery.
     pub details: String,
-    /// Whether the receiver is gone, which disables the subscription.
-    pub is_gone: bool,
+    /// The address whose receiver is gone, which disables the subscription; else empty.
+    pub gone_url: String,
 }
 
 impl FailureEvents {
@@ -63,7 +63,7 @@ impl FailureEvents {
                 true => details.to_string(),
                 false => String::new(),
             },
-            is_gone: result.is_gone(),
+            gone_url: result.gone_url.clone(),
         }
     }
 }
@@ -143,7 +143,7 @@ impl WorkerState {
             owner: failure.map_or("", |failure| failure.owner.as_str()),
             context: failure.map_or("", |failure| &failure.context),
             details: failure.map_or("", |failure| &failure.details),
-            is_gone: failure.is_some_and(|failure| failure.is_gone),
+            gone_url: failure.map_or("", |failure| &failure.gone_url),
             dispatcher: &self.settings.name,
             claim_ms: CLAIM_MS,
             lane_concurrency: self.settings.lane_concurrency,

@@ -129,8 +129,8 @@ signature! {
         context: &'a str,
         /// Of the event about that failure, as JSON; '' for no event.
         details: &'a str,
-        /// Whether that failure disables the subscription, because its receiver is gone.
-        is_gone: bool,
+        /// Address of a receiver that is gone, which disables a subscription that still has it; else ''.
+        gone_url: &'a str,
         dispatcher: &'a str,
         claim_ms: i64,
         lane_concurrency: u32,

@@ -94,6 +94,32 @@ async fn a_receiver_that_is_gone_is_disabled_at_once_and_its_owner_reads_why() {
 }
 
 #[tokio::test]
+async fn a_former_receiver_that_is_gone_does_not_disable_a_webhook_that_has_moved() {
+    let app = here().await;
+    let former = Receiver::start(Reply::Late(410, Duration::from_secs(2))).await;
+    let present = Receiver::start(Reply::Status(200, "")).await;
+    let body = json!({"url": former.url("/in"), "event_types": ["budget.funded"]});
+    let id = made(&app, body).await;
+    let _running = RunningDispatcher::start(&app);
+    fund(&app, 1).await;
+    eventually("the attempt is under way", || async {
+        !former.arrived().is_empty()
+    })
+    .await;
+    patch(&app, &id, json!({"url": present.url("/in")}))
+        .await
+        .expect(200);
+    reached(&app, &id, "FAILED", 1).await;
+    let record = webhook(&app, &id).await;
+    assert_eq!(
+        (&record["status"], &record["consecutive_failures"]),
+        (&json!("ACTIVE"), &json!(1))
+    );
+    fund(&app, 1).await;
+    reached(&app, &id, "SUCCESS", 1).await;
+}
+
+#[tokio::test]
 async fn failures_disable_a_webhook_only_after_they_have_lasted() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;

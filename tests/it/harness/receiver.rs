@@ -32,6 +32,8 @@ pub enum Reply {
     Fitful { failing: u32, silent: u32 },
     /// 200 after a while.
     After(Duration),
+    /// This status after a while.
+    Late(u16, Duration),
     /// These bytes.
     Bytes(String),
     /// These bytes, then the end of the connection.
@@ -212,10 +214,14 @@ where
                 return;
             }
             Reply::HalfLater => respond(&mut stream, 200, "").await,
-            Reply::After(time) => {
+            Reply::After(time) | Reply::Late(_, time) => {
                 // The receiver is slow.
                 tokio::time::sleep(*time).await;
-                respond(&mut stream, 200, "").await
+                let status = match &reply {
+                    Reply::Late(status, _) => *status,
+                    _ => 200,
+                };
+                respond(&mut stream, status, "").await
             }
             Reply::Fitful { failing, silent } => {
                 if rand::random_range(0..2_000) < *silent {
