@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::dialect::headers::RATE_LIMIT_RESET;
 use super::errors::{ApiError, Code};
+use crate::domain::amount::Amount;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
@@ -189,9 +190,11 @@ impl ApiError {
             R::Webhook(Webhook::OwnerTestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("webhook_tests_per_minute", *most, *most),
-            R::Budget(Budget::Exceeded { budget, requested, remaining }) => {
+            R::Budget(Budget::Exceeded { budget, requested, balance }) => {
                 self.with_details(json!({
-                    "scope": budget.scope, "unit": budget.unit, "requested": requested, "remaining": remaining,
+                    "scope": budget.scope, "unit": budget.unit, "requested": requested, "remaining": balance.remaining.value(),
+                    "allocated": balance.allocated.value(), "spent": balance.spent.value(), "reserved": balance.reserved.value(),
+                    "debt": balance.debt.map_or(0, Amount::value),
                 }))
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
@@ -226,7 +229,7 @@ mod tests {
     use axum::response::IntoResponse;
 
     use super::*;
-    use crate::domain::amount::{Amount, Unit};
+    use crate::domain::amount::Unit;
     use crate::domain::ids::{RequestId, ReservationId, TraceId};
     use crate::domain::refusal::Denial;
     use crate::domain::reservation::Status;

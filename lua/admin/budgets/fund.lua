@@ -34,7 +34,7 @@ ARGV[14..]  audit         to the end   Names and values of the audit entry.
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign_budget | budget_not_found |
-  budget_frozen | budget_closed | corrupt key | budget_exceeded remaining | out_of_range |
+  budget_frozen | budget_closed | corrupt key | budget_exceeded snapshot | out_of_range |
   funded at allocated remaining debt spent
 Writes:
   On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit
@@ -71,7 +71,7 @@ base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
 if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt) then return {'corrupt', budget_key} end
 local refused = funding_refusal(budget, operation, int64(amount), int64(spent ~= '' and spent or '0'))
 if refused == 'corrupt' then return {'corrupt', budget_key} end
-if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budget.remaining)} end
+if refused == 'budget_exceeded' then return {'budget_exceeded', budget_snapshot(budget)} end
 if refused then return {refused} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', idempotency_due)

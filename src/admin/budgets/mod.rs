@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{Admin, Change, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
+use crate::domain::budget::Balance;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
 use crate::domain::caller::Caller;
@@ -100,10 +101,14 @@ impl Target for BudgetTarget {
             Refused::BudgetClosed => R::Closed(budget),
             Refused::ForeignBudget => R::OfOtherTenant(budget.scope),
             Refused::OutOfRange => R::OutOfRange(budget),
-            Refused::BudgetExceeded { remaining } => R::Exceeded {
-                budget,
+            Refused::BudgetExceeded { ref snapshot } => R::Exceeded {
                 requested: self.requested?,
-                remaining,
+                balance: Box::new(Balance::from_snapshot(
+                    budget.scope.clone(),
+                    budget.unit,
+                    snapshot,
+                )?),
+                budget,
             },
             _ => return None,
         };

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
+use crate::domain::budget::Balance;
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::ids::TenantId;
 use crate::domain::printable::printable;
@@ -50,14 +51,16 @@ pub enum BudgetRefusal {
     #[error("The scope {0} lies in another tenant")]
     OfOtherTenant(ScopePath),
     /// Less remains than is to be taken away.
-    #[error("{requested} {} exceed the {remaining} that remain at {}", .budget.unit, .budget.scope)]
+    #[error(
+        "{requested} {} exceed the {} that remain at {}", .budget.unit, .balance.remaining.value(), .budget.scope
+    )]
     Exceeded {
         /// The budget.
         budget: BudgetName,
         /// The amount to take away.
         requested: i64,
-        /// Remaining amount.
-        remaining: i64,
+        /// Its figures.
+        balance: Box<Balance>,
     },
     /// A figure of the budget would leave the range of 64 bits.
     #[error("Validation failed: amount: a figure of the budget would leave the range of 64 bits")]

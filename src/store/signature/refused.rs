@@ -122,8 +122,8 @@ refused! {
     foreign_budget: ForeignBudget,
     /// There is such a ledger.
     duplicate_budget: DuplicateBudget,
-    /// Less remains than is to be taken.
-    budget_exceeded: BudgetExceeded { remaining: i64 },
+    /// Less remains than is to be taken: the figures of the ledger.
+    budget_exceeded: BudgetExceeded { snapshot: String },
     /// A figure would leave the range of 64 bits.
     out_of_range: OutOfRange,
     /// There is no such policy.

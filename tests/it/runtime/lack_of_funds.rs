@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
-use crate::harness::runtime_calls::{ask_body, ledger};
+use crate::harness::runtime_calls::{ask_body, ledger, tokens};
 
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
@@ -45,6 +45,18 @@ async fn a_denial_for_lack_of_funds_has_the_figures_and_when_the_last_hold_ends(
     let charged = app.post_event("e", ROOT, 161, json!({"overage_policy": "REJECT"}));
     let charged = charged.await.refused(409, "BUDGET_EXCEEDED");
     assert_eq!(charged.at("/details"), &details);
+
+    // An operator who takes away too much learns the same, but for the holds.
+    let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
+    let debit = json!({"operation": "DEBIT", "amount": tokens(161)});
+    let debited = app.post_as_admin(path, debit).await;
+    let debited = debited.refused(409, "BUDGET_EXCEEDED");
+    let mut figures = details.clone();
+    figures
+        .as_object_mut()
+        .expect("members")
+        .remove("holds_expire_by");
+    assert_eq!(debited.at("/details"), &figures);
 
     // A key that may act in the agent's scope alone sees why the whole tenant's budget refuses it.
     let key = app.add_key(0, &[("scope_filter", AGENT)]).await;
