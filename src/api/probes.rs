@@ -89,8 +89,8 @@ impl Probes {
 
     /// The warning while the next restart of Redis may bring half of a transaction back.
     fn file_warning(&self) -> Option<String> {
-        let warning = "Redis has not rewritten its append-only file since it started: allow BGREWRITEAOF, or run it before the next \
-                       restart";
+        let warning = "Redis may not have rewritten its append-only file since it started: allow BGREWRITEAOF, or run it before the \
+                       next restart";
         self.store.has_file_as_found().then(|| warning.to_owned())
     }
 

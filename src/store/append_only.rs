@@ -9,6 +9,7 @@ use redis::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::calls::NodeReplies;
 use super::{Lane, Store};
 use crate::driver::node::Node;
 
@@ -52,6 +53,12 @@ impl Store {
     /// Whether a node has refused to rewrite its append-only file after its start, or failed to.
     pub fn has_file_as_found(&self) -> bool {
         !self.inner.files_as_found.0.lock().is_empty()
+    }
+
+    /// Forgets nodes that hold no data any more, since others have taken over.
+    pub(super) fn forget_files_of_others(&self, nodes: &NodeReplies) {
+        let mut files = self.inner.files_as_found.0.lock();
+        files.retain(|address, _| nodes.iter().any(|(node, _)| node.address == *address));
     }
 
     /// Makes a node rewrite its append-only file, if its `INFO` says that it has not done so since it started. Several processes

@@ -58,9 +58,12 @@ impl Store {
         let mut command = redis::cmd("INFO");
         command.arg("memory").arg("server").arg("persistence");
         let limit = limit.min(self.timeout());
-        let replies = self.send_to_nodes(Lane::Background, &command, limit);
+        let replies = self
+            .send_to_nodes(Lane::Background, &command, limit)
+            .await?;
+        self.forget_files_of_others(&replies);
         let mut infos = Vec::new();
-        for (node, reply) in replies.await? {
+        for (node, reply) in replies {
             let Ok(reply) = reply.map(redis::from_redis_value::<String>) else {
                 continue;
             };

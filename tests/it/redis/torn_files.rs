@@ -12,7 +12,7 @@ use super::durability::service;
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
 use crate::harness::ledger_audit::LedgerAudit;
-use crate::harness::redis::RedisServer;
+use crate::harness::redis::{RedisServer, SentinelTrio};
 
 /// Everything is on disk before its response.
 const SETTINGS: [&str; 4] = ["--appendfsync", "always", "--hz", "100"];
@@ -112,30 +112,54 @@ async fn a_torn_append_only_file_brings_no_half_transaction_back() {
     }
 }
 
+/// Forbids the rewrite.
+const FORBID: [&str; 4] = ["ACL", "SETUSER", "default", "-bgrewriteaof"];
+
+/// Waits until readiness warns; its status and body.
+async fn warned(app: &TestApp) -> (u16, String) {
+    eventually("it warns", || async {
+        let (status, body) = readiness(app).await;
+        body.contains("warning").then_some((status, body))
+    })
+    .await
+}
+
+/// Waits until it warns no more.
+async fn warns_no_more(app: &TestApp) {
+    eventually("the warning is over", || async {
+        readiness(app).await.1 == r#"{"status":"UP"}"#
+    })
+    .await;
+}
+
+async fn readiness(app: &TestApp) -> (u16, String) {
+    let response = app.request(Method::GET, "/ready").send().await;
+    let response = response.expect("a response");
+    let status = response.status().as_u16();
+    (status, response.text().await.expect("a body"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readiness_warns_while_redis_may_not_rewrite_its_file() {
     let redis = block_in_place(|| RedisServer::start_with(&SETTINGS));
-    block_in_place(|| redis.run::<()>(&["ACL", "SETUSER", "default", "-bgrewriteaof"]));
+    block_in_place(|| redis.run::<()>(&FORBID));
     let app = service(&redis.url(), &[]).await;
-    let readiness = || async {
-        let response = app.request(Method::GET, "/ready").send().await;
-        let response = response.expect("a response");
-        let status = response.status().as_u16();
-        (status, response.text().await.expect("a body"))
-    };
-    let (status, body) = eventually("it warns", || async {
-        let (status, body) = readiness().await;
-        body.contains("warning").then_some((status, body))
-    })
-    .await;
+    let (status, body) = warned(&app).await;
     assert_eq!(status, 200);
     assert!(body.contains("allow BGREWRITEAOF, or run it"), "{body}");
     block_in_place(|| {
         redis.run::<()>(&["ACL", "SETUSER", "default", "+bgrewriteaof"]);
         redis.run::<()>(&["BGREWRITEAOF"]);
     });
-    eventually("the warning is over", || async {
-        readiness().await.1 == r#"{"status":"UP"}"#
-    })
-    .await;
+    warns_no_more(&app).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readiness_warns_no_more_of_a_master_that_another_has_replaced() {
+    let mut trio = block_in_place(SentinelTrio::start);
+    block_in_place(|| trio.master.run::<()>(&FORBID));
+    let app = service(&trio.url(), &[]).await;
+    warned(&app).await;
+    block_in_place(|| trio.master.kill());
+    warns_no_more(&app).await;
 }
