@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 
 use crate::admin::http::{BUDGETS, KEYS, TENANTS};
 use crate::admin::webhooks::subscriptions::HOOKS;
+use crate::dispatcher::retention::{retention, run};
 use crate::evidence::fixture::{EvidenceFixture, ON, signer};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::bulk_calls;
+use crate::harness::past_day::{End, PastDay};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::response::Response;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
+use crate::harness::store;
 
 const ROOT: &str = "tenant:acme";
 const POLICIES: &str = "/v1/admin/policies";
@@ -192,6 +195,77 @@ pub async fn end(app: &TestApp) {
     app.post_as_admin(bulk_calls::BUDGETS, fund)
         .await
         .expect(200);
+}
+
+/// Makes due what a dispatcher does later: rollups of a past minute, an expired API key, judgements of rates, and the adoption of
+/// a subscription that an earlier release made.
+pub async fn come_due(app: &TestApp) {
+    let (keys, caller) = (app.store.keys(), &app.callers[0]);
+    let (partition, key_id) = (caller.partition, caller.key_id.as_str());
+    let key = keys.api_key(partition, key_id);
+    let denials = keys.denials(partition, "acme");
+    let failures = keys.audit_failures(partition, "acme");
+    let own = format!("acme:{key_id}");
+    let refused = keys.auth_failures(partition, &own);
+    let hooks = keys.webhooks(partition, "acme");
+    let ids: Vec<String> = app.run(&["ZRANGE", &hooks, "0", "0"]).await;
+    app.run::<i64>(&["HDEL", &keys.webhook(partition, &ids[0]), "since"])
+        .await;
+    let past = ["minute_ms", "60000", "count", "9"];
+    for (key, fields) in [
+        (&key, &["expires_at_ms", "1"][..]),
+        (
+            &denials,
+            &["suppressed", "2", "scope", ROOT, "context", "request_id r"],
+        ),
+        (&failures, &["suppressed", "2", "operation", "x"]),
+        (
+            &refused,
+            &["context", "request_id r", "reason", "key_revoked"],
+        ),
+    ] {
+        let past = if fields[0] == "expires_at_ms" {
+            &past[..0]
+        } else {
+            &past
+        };
+        app.run::<i64>(&[&["HSET", key], past, fields].concat())
+            .await;
+    }
+    let charged = format!("acme TOKENS {ROOT}");
+    for (index, member) in [
+        (keys.denials_due(partition), "acme"),
+        (keys.audit_failures_due(partition), "acme"),
+        (keys.auth_failures_due(partition), &own),
+        (keys.expiring(partition), &own),
+        (keys.traffic_due(partition), "acme"),
+        (keys.burning(partition), &charged),
+    ] {
+        app.run::<i64>(&["ZADD", &index, "1", member]).await;
+    }
+}
+
+/// Records that retention deletes, and their day.
+pub async fn forget(url: &str) {
+    let mut past = PastDay::new(&store(url), 40).await;
+    let long_ago = past.day.start_ms() + 3_600_000;
+    for end in [
+        End::Committed {
+            charged: 5,
+            debt: 0,
+        },
+        End::Released,
+    ] {
+        past.record(end, long_ago).await;
+    }
+    let (store, partition) = (&past.tenant.store, past.lease.partition);
+    let (keys, now) = (store.keys(), past.now_ms.to_string());
+    let entry = keys.idempotency(partition, "acme", "x");
+    past.tenant.run::<i64>(&["HSET", &entry, "hash", "x"]).await;
+    let due = ["ZADD", &keys.idempotency_due(partition), &now, &entry];
+    past.tenant.run::<i64>(&due).await;
+    let pass = run(&retention(store), past.lease).await;
+    assert_eq!((pass.reservations, pass.idempotency), (2, 1));
 }
 
 /// Decisions of which evidence is signed.
