@@ -149,7 +149,6 @@ fn the_table_lists_exactly_the_units() {
     assert_eq!(first_column("docs/concepts.md", "Units"), units);
 }
 
-/// Guides of one subject each; a longer one has two. Those that are lists, or that were long before, are not counted.
 /// Whoever plans with monthly budgets must not find it out in production.
 #[test]
 fn the_first_line_says_what_has_no_effect_yet() {
@@ -164,6 +163,7 @@ fn the_first_line_says_what_has_no_effect_yet() {
     }
 }
 
+/// Guides of one subject each; a longer one has two. Those that are lists, or that were long before, are not counted.
 #[test]
 fn the_guides_stay_short() {
     for name in [
