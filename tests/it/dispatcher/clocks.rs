@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -41,7 +43,7 @@ impl JumpingRedis {
     pub(crate) fn start() -> Self {
         let name = format!("wrong_by_{:016x}", rand::random::<u64>());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&file, "0").expect("a file");
+        std::fs::write(&file, 0_i64.to_ne_bytes()).expect("a file");
         let wrong = vec![library(), ("WRONG_BY_FILE", file.display().to_string())];
         Self {
             server: RedisServer::start_in(wrong.clone(), &[]),
@@ -51,7 +53,10 @@ impl JumpingRedis {
     }
 
     pub(crate) fn jump(&self, seconds: i64) {
-        std::fs::write(&self.file, seconds.to_string()).expect("it is written");
+        // In place, because processes have mapped it.
+        let file = File::options().write(true).open(&self.file);
+        let written = file.and_then(|mut file| file.write_all(&seconds.to_ne_bytes()));
+        written.expect("it is written");
     }
 }
 

@@ -18,6 +18,7 @@ use crate::harness::app::TestApp;
 use crate::harness::deliveries::{RunningDispatcher, reached};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 const HOUR_S: i64 = 3_600;
 
@@ -76,7 +77,7 @@ async fn deliveries_queued_before_the_clock_was_set_back_are_not_delayed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_due_before_the_clock_was_set_back_is_made_soon() {
     let redis = block_in_place(JumpingRedis::start);
-    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), LONG_REDIS_TIMEOUT).await).await;
     open(&app).await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let policy = json!({"max_retries": 1, "initial_delay_ms": 60_000});
@@ -93,7 +94,7 @@ async fn a_retry_due_before_the_clock_was_set_back_is_made_soon() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_running_dispatcher() {
     let redis = block_in_place(JumpingRedis::start);
-    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), LONG_REDIS_TIMEOUT).await).await;
     open(&app).await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(8))).await;
     let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});

@@ -16,6 +16,7 @@ use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::process::Process;
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::tokens;
 use crate::harness::within;
 
@@ -99,7 +100,7 @@ impl Deployment {
         dispatchers: usize,
         settings: Vec<(bool, Reply, Value)>,
     ) -> Self {
-        let app = umbra_on(TestApp::spawn_on(url, &[]).await).await;
+        let app = umbra_on(TestApp::spawn_on(url, LONG_REDIS_TIMEOUT).await).await;
         open(&app).await;
         let mut hooks = Vec::new();
         for (is_own, reply, more) in settings {
