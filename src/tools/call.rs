@@ -116,6 +116,9 @@ pub struct Refusal {
     /// The status of the response.
     #[serde(skip)]
     pub status: u16,
+    /// Whether the request had an admin key; otherwise it had an API key.
+    #[serde(skip)]
+    pub(super) used_admin_key: bool,
     #[serde(rename = "error")]
     pub(super) code: String,
     #[serde(default)]
@@ -158,9 +161,11 @@ impl Refusal {
 
     fn advice(&self) -> Option<&'static str> {
         Some(match (self.status, self.code.as_str()) {
+            (401, _) if self.used_admin_key => {
+                "the admin key must be one of the service's BUDGET_ADMIN_KEYS: --admin-key, BUDGET_ADMIN_KEY or a profile gives it"
+            }
             (401, _) => {
-                "the admin key must be one of the service's BUDGET_ADMIN_KEYS: --admin-key, BUDGET_ADMIN_KEY or a profile gives it; an API key for `admin call` \
-                 comes from --api-key or BUDGET_API_KEY"
+                "the API key of `admin call` comes from --api-key or BUDGET_API_KEY; `admin key list` shows which keys are active"
             }
             (_, "BUDGET_NOT_FOUND") => {
                 "`admin budget tree --tenant ID` shows the budgets that exist"

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::call::{Call, CallError, Refusal};
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
 use crate::config::SecretSetting;
@@ -208,6 +209,7 @@ impl Client {
         match serde_json::from_value(body) {
             Ok(refusal) if status.is_client_error() => Err(CallError::Refused(Refusal {
                 status: status.as_u16(),
+                used_admin_key: self.keys.contains_key(ADMIN_KEY),
                 ..refusal
             })),
             _ => Err(self.unreadable()),
@@ -297,7 +299,6 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::api::dialect::headers::ADMIN_KEY;
     use crate::tools::setup::create_key;
 
     /// A client of a service that responds once, with this status.

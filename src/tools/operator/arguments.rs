@@ -76,7 +76,6 @@ impl CommandRow {
                 (_, "idempotency-key") => argument
                     .help("Makes the command safe to repeat")
                     .value_name("KEY"),
-                (Action::Bulk, "expect") => argument.required_unless_present("yes"),
                 (Action::List, "limit") => argument.help("Maximum number of rows"),
                 _ => argument,
             });
@@ -244,6 +243,11 @@ impl CommandRow {
             )),
             (Action::Bulk, Some(body)) if is_empty(&body["filter"]) => {
                 usage("a bulk action needs a filter, such as --status or --search".to_owned())
+            }
+            (Action::Bulk, Some(body))
+                if body["expected_count"].is_null() && !matches.get_flag("yes") =>
+            {
+                usage("give --expect N, or --yes to change whatever matches".to_owned())
             }
             (Action::Close, _) if !matches.get_flag("yes") => usage(format!(
                 "closing {} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes",

@@ -90,7 +90,7 @@ commands! {
     "budget list"         ListBudgets                List    ""                          "List budgets"
         => "SCOPE=scope, UNIT=unit, STATUS=status, ALLOCATED=allocated:amount, REMAINING=remaining:amount, RESERVED=reserved:amount, SPENT=spent:amount, DEBT=debt:amount"
         "no budgets; `admin budget create SCOPE --allocated N` creates one";
-    "budget tree"         ListBudgets                Tree    "tenant! sort-by=scope sort-dir=asc !limit" "Show a tenant's budgets as a tree, each with its use"
+    "budget tree"         ListBudgets                Tree    "tenant! sort-by=scope sort-dir=asc !limit" "Show a tenant's budgets as a tree, each with what is used: spent, held and owed"
         => ""
         "no budgets; `admin budget create SCOPE --allocated N` creates one";
     "budget fund"         FundBudget                 Show    "scope tenant=$scope funding:operation !operation !amount" "Change the figures of a budget";

@@ -110,12 +110,16 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
         Action::Replay => replay::run(&call, matches.get_flag("no-wait"), &client, output).await,
         Action::Call => {
             // One from the environment is for operations that take no other.
-            let callers = call.operation.operation().callers;
+            let is_for_tenants = matches!(call.operation.operation().callers, Callers::Tenant(_));
             let is_given = matches.value_source("api-key") == Some(ValueSource::CommandLine);
-            if let Some(key) = matches.get_one::<String>("api-key")
-                && (is_given || matches!(callers, Callers::Tenant(_)))
-            {
-                client = client.with_api_key(key)?;
+            match matches.get_one::<String>("api-key") {
+                Some(key) if is_given || is_for_tenants => client = client.with_api_key(key)?,
+                None if is_for_tenants => {
+                    let text =
+                        "this operation is for tenants: set BUDGET_API_KEY, or give --api-key";
+                    return Err(CallError::Usage(text.to_owned()));
+                }
+                _ => {}
             }
             output.json(&client.send(&call).await?)
         }
@@ -154,6 +158,9 @@ async fn list(
 ) -> Result<(), CallError> {
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     let mut rows = client.rows(call, limit).await?;
+    if rows.is_empty() {
+        check_tenant(call, client).await?;
+    }
     if row.operation == OperationId::ListApiKeys {
         add_creators(&mut rows, call, client).await?;
     }
@@ -170,6 +177,23 @@ async fn list(
         _ => row.nothing.to_owned(),
     };
     output.table(row.columns, &rows, &nothing)
+}
+
+/// Refuses an empty list of a tenant that does not exist: its id may be mistyped.
+async fn check_tenant(list: &Call, client: &Client) -> Result<(), CallError> {
+    // `__system__` and the like own records without being tenants. Other refusals do not count: the address of the API may have
+    // no admin plane.
+    let is_tenant = |(name, id): &&(String, String)| {
+        ["tenant", "tenant_id"].contains(&name.as_str()) && !id.starts_with("__")
+    };
+    if let Some((_, id)) = list.query.iter().find(is_tenant)
+        && let Err(CallError::Refused(refusal)) =
+            client.send(&Call::to(OperationId::GetTenant, id)).await
+        && refusal.code == "TENANT_NOT_FOUND"
+    {
+        return Err(CallError::Refused(refusal));
+    }
+    Ok(())
 }
 
 /// Sets `created_by` of each key that has an audit entry: the name of the admin key, or `admin`.

@@ -48,7 +48,7 @@ fn counts(value: &Value) -> String {
     for (name, count) in value.as_object().into_iter().flatten() {
         match count {
             Value::Object(_) => parts.push(counts(count)),
-            _ => parts.push(format!("{} {count}", name.replace('_', " "))),
+            _ => parts.push(format!("{name} {count}")),
         }
     }
     parts.retain(|part| !part.is_empty());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::check_tenant;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
 use crate::tools::output::{FAINT, HEADING, Output, plain};
@@ -26,6 +27,9 @@ pub(super) async fn run(
     let in_order = |direction: &str| events.clone().with("sort_dir", Some(direction));
     // At least one, to know from where to follow.
     let latest = client.rows(&in_order("desc"), Some(lines.max(1))).await?;
+    if latest.is_empty() {
+        check_tenant(events, client).await?;
+    }
     for event in latest.iter().take(lines).rev() {
         print(event, output)?;
     }

@@ -84,10 +84,10 @@ fn figures(ledger: &Value) -> String {
         _ => format!("{:3} %", used * 100 / allocated),
     };
     let of = plain(&ledger["allocated"]);
-    let mut text = format!("{bar} {share:>5}  {used} of {of}");
+    let mut text = format!("{bar} {share:>5}  {used} of {of} used");
     for (name, value) in [("held", held), ("debt", amount("debt"))] {
         if value > 0 {
-            text += &format!(", {name} {value}");
+            text += &format!(", {value} of it {name}");
         }
     }
     let over = ledger["is_over_limit"].as_bool() == Some(true);
@@ -126,11 +126,11 @@ mod tests {
             ledger("tenant:acme/app:mail", "TOKENS", [10, 10, 0, 5], "ACTIVE"),
         ];
         let expected = [
-            "tenant:acme    █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS, held 250",
-            "│              ░░░░░░░░░░░░░░░░░░░░     -  0 of 0 CREDITS",
+            "tenant:acme    █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS used, 250 of it held",
+            "│              ░░░░░░░░░░░░░░░░░░░░     -  0 of 0 CREDITS used",
             "├─ app:chat",
-            "│  └─ agent:a  ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS  FROZEN",
-            "└─ app:mail    ████████████████████ 150 %  15 of 10 TOKENS, debt 5  OVER LIMIT",
+            "│  └─ agent:a  ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS used  FROZEN",
+            "└─ app:mail    ████████████████████ 150 %  15 of 10 TOKENS used, 5 of it debt  OVER LIMIT",
         ];
         assert_eq!(Tree::of(&ledgers).lines(), expected);
     }

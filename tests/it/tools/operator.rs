@@ -1,6 +1,6 @@
 //! `budget-authority admin`: the commands that change data.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::admin_cli::AdminCli;
 
@@ -178,7 +178,8 @@ async fn the_tree_shows_usage_and_a_list_continues_beyond_a_page() {
     let lines: Vec<_> = tree.lines().collect();
     assert!(
         lines[0].starts_with(&root)
-            && lines[0].ends_with("▒▒▒▒▒░░░░░░░░░░░░░░░  25 %  250 of 1000 TOKENS, held 250"),
+            && lines[0]
+                .ends_with("▒▒▒▒▒░░░░░░░░░░░░░░░  25 %  250 of 1000 TOKENS used, 250 of it held"),
         "{tree}"
     );
     assert_eq!(lines[1], "└─ app:chat");
@@ -207,13 +208,6 @@ async fn the_tree_shows_usage_and_a_list_continues_beyond_a_page() {
             .rows()
             .len(),
         101
-    );
-    assert_eq!(
-        operator
-            .run("--json budget tree --tenant nobody")
-            .await
-            .rows(),
-        [] as [Value; 0]
     );
 }
 

@@ -51,6 +51,27 @@ async fn every_operation_can_be_called_and_responds() {
 }
 
 #[tokio::test]
+async fn an_operation_for_tenants_asks_for_an_api_key() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let balances = "call getBalances --tenant acme";
+    let mut without = operator.command(balances);
+    let without = without.env_remove("BUDGET_API_KEY").output().await;
+    ran(without.expect("it runs")).refused(2, "this operation is for tenants: set BUDGET_API_KEY");
+
+    let create = "--json key create --tenant acme --name caller";
+    let made = operator.run(create).await.json();
+    let [id, key] = ["key_id", "key_secret"].map(|member| made[member].as_str().expect("a text"));
+    operator.run(&format!("key revoke {id}")).await.done();
+    let refused = operator.run(&format!("{balances} --api-key {key}")).await;
+    refused.refused(1, "comes from --api-key or BUDGET_API_KEY");
+    assert!(
+        !refused.err.contains("the admin key must be"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
 async fn members_are_flags_and_a_whole_body_is_accepted() {
     let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;

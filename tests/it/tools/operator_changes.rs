@@ -142,7 +142,8 @@ async fn a_bulk_action_funds_matching_budgets_once() {
         operator.budget(scope, 1000).await;
     }
     let bulk = "--json budget bulk --tenant acme --scope-prefix tenant:acme/app --credit 500";
-    operator.run(bulk).await.refused(2, "--expect");
+    let unconfirmed = operator.run(bulk).await;
+    unconfirmed.refused(2, "give --expect N, or --yes to change whatever matches");
     operator
         .run(&format!("{bulk} --expect 3"))
         .await

@@ -124,12 +124,41 @@ async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
 async fn the_overview_is_printed_as_one_page() {
     let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
+    let budget = "budget create tenant:umbrella --unit USD_MICROCENTS --allocated 5";
+    operator.run(budget).await.done();
     let text = operator.run("overview").await.out;
     assert!(
         text.starts_with("as of 20") && text.contains("\ntenants   "),
         "{text}"
     );
+    assert!(text.contains(" USD_MICROCENTS 1"), "{text}");
     assert!(operator.run("--json overview").await.json()["tenant_counts"].is_object());
+}
+
+#[tokio::test]
+async fn an_empty_list_of_an_unknown_tenant_is_an_error() {
+    let operator = AdminCli::new(&[]).await;
+    operator.run("tenant create umbrella").await.done();
+    for list in [
+        "budget tree",
+        "budget list",
+        "key list",
+        "policy list",
+        "reservation list",
+        "event tail -n 0",
+    ] {
+        let unknown = operator.run(&format!("{list} --tenant umbrela")).await;
+        unknown.refused(1, "TENANT_NOT_FOUND");
+        assert!(
+            unknown.err.contains("`admin tenant list` shows"),
+            "{unknown:?}"
+        );
+        let known = operator.run(&format!("{list} --tenant umbrella")).await;
+        known.done();
+        assert!(known.out.is_empty(), "{known:?}");
+    }
+    let own = operator.run("event tail --tenant __system__").await;
+    assert_eq!((own.code, own.err.as_str()), (0, "no events\n"));
 }
 
 #[tokio::test]
