@@ -39,19 +39,20 @@ pub(super) fn print(
         text += &variables(address, dialect, key.expose_secret());
     }
     let program = program();
-    let admin = admin_key.expose_secret();
-    text += &format!(
-        "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={}\n  \
-         {program} admin overview\n",
-        quoted(admin)
-    );
+    let key = quoted(admin_key.expose_secret());
+    let admin =
+        format!("  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={key}\n  {program} admin");
+    text += &format!("\nOperate it; `admin --help` shows what there is:\n{admin} overview\n");
     if let Some((redis, _)) = private {
         let socket = quoted(&redis.socket().display().to_string());
         let other = match dialect {
             Dialect::Service => String::new(),
             dialect => format!(" --dialect {dialect}"),
         };
-        text += &format!("  {program} ledger verify --redis-url {socket}{other}\n");
+        text += &format!(
+            "\nVerify the ledgers in Redis; `audit verify` and `keys sizes` need the variable too:\n  \
+             export BUDGET_REDIS_URL={socket}\n  {program} ledger verify{other}\n"
+        );
         let (member, file) = (words.evidence_url_member, words.key_set_file);
         text += &format!(
             "\nVerify the signed evidence of a response, by the `{member}` in it:\n  {program} evidence verify URL \
@@ -60,8 +61,7 @@ pub(super) fn print(
     }
     if demo.is_some() {
         text += &format!(
-            "\nMake a key for the agent alone, which no other scope lets past its budget:\n  \
-             {program} admin key create --tenant {TENANT} --name helper --scope {HELPER}\n"
+            "\nMake a key that can spend only as this agent:\n{admin} key create --tenant {TENANT} --name helper --scope {HELPER}\n"
         );
     }
     text += "\nCtrl-C stops everything.\n";

@@ -121,24 +121,26 @@ impl Stack {
         statuses.zip(bodies).collect()
     }
 
-    /// Pastes the lines that call the operator's tool into a shell of another folder; what they print, if each works.
+    /// Pastes each line that calls the operator's tool, with the variables of its own block alone, into a shell of another
+    /// folder; what they print, if each works.
     fn paste_commands(&self) -> String {
-        let ours = |line: &&str| {
-            line.starts_with("  export ")
-                || line.contains(" admin ") && line.contains("/budget-authority")
-                || line.contains(" ledger verify ")
+        let lines: Vec<_> = self.output.lines().collect();
+        let is_ours = |pair: &&[&str]| {
+            pair[0].starts_with("  export ") && pair[1].contains("/budget-authority ")
         };
-        let lines: Vec<_> = self.output.lines().filter(ours).collect();
-        let commands = lines.iter().filter(|line| !line.contains(" export "));
-        assert_eq!(commands.count(), 3, "{}", self.output);
-        let mut shell = Command::new("sh");
-        shell.args(["-ec", &lines.join("\n")]).current_dir("/");
-        for name in ["BUDGET_PROFILE", "BUDGET_ADMIN_KEY_FILE"] {
-            shell.env_remove(name);
-        }
-        let output = shell.output().expect("a shell");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("UTF-8")
+        let blocks: Vec<_> = lines.windows(2).filter(is_ours).collect();
+        assert_eq!(blocks.len(), 3, "{}", self.output);
+        let paste = |block: &[&str]| {
+            let mut shell = Command::new("sh");
+            shell.args(["-ec", &block.join("\n")]).current_dir("/");
+            for name in ["BUDGET_PROFILE", "BUDGET_ADMIN_KEY_FILE"] {
+                shell.env_remove(name);
+            }
+            let output = shell.output().expect("a shell");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        blocks.into_iter().map(paste).collect()
     }
 
     /// The same, checked: 1,000 tokens reserved, 400 of them charged, `spent` in all, a denial.
