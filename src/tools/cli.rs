@@ -101,6 +101,6 @@ pub enum KeysCommand {
     Generate(GenerateArgs),
     /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
     Locate(LocateArgs),
-    /// Show the keys that a tenant has in Redis, with type, entries and memory; or what each tenant takes, the most first
+    /// Show the keys in Redis that name a tenant, with type, entries and memory; or what each tenant takes, the most first
     Sizes(OnStore<SizesArgs>),
 }

@@ -86,7 +86,8 @@ pub fn locate(args: &LocateArgs) -> String {
 /// Settings of `budget-authority keys sizes`.
 #[derive(Debug, Clone, Args)]
 pub struct SizesArgs {
-    /// The tenant's id, to see its keys; without it, what each tenant takes
+    /// The tenant's id, to see the keys that name it; without it, what each tenant takes, which includes its reservations, usage
+    /// events, subscriptions and deliveries
     #[arg(long, value_parser = tenant_id)]
     pub tenant: Option<TenantId>,
     /// One JSON object instead of a table
@@ -94,7 +95,8 @@ pub struct SizesArgs {
     pub json: bool,
 }
 
-/// The keys of a tenant, without its reservations and usage events, whose day indexes hold their number.
+/// The keys that name a tenant, and its API keys. Those of reservations, usage events, subscriptions and deliveries do not
+/// name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     /// The tenant's partition.
