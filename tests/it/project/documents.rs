@@ -1,12 +1,14 @@
 //! The documents: what they name exists, and the two that everybody reads stay short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use budget_authority::api::errors::Code;
 use budget_authority::domain::amount::Unit;
+use budget_authority::domain::event::types::EventType;
 use budget_authority::domain::refusal::Denial;
+use serde_json::Value;
 
 use super::{files, read, root};
 
@@ -149,15 +151,63 @@ fn the_table_lists_exactly_the_units() {
     assert_eq!(first_column("docs/concepts.md", "Units"), units);
 }
 
+#[test]
+fn the_table_of_the_runtime_plane_has_the_required_members() {
+    let description = read(Path::new("tests/snapshots/openapi.json"));
+    let description: Value = serde_json::from_str(&description).expect("JSON");
+    let mut count = 0;
+    for row in read(Path::new("docs/api.md")).lines() {
+        let Some((_, rest)) = row.split_once(" | `POST ") else {
+            continue;
+        };
+        let (path, members) = rest.split_once("` | ").expect("two cells");
+        let members: BTreeSet<_> = between(members, "`", "`").into_iter().collect();
+        let body = &description["paths"][path]["post"]["requestBody"]["content"];
+        let schema = body["application/json"]["schema"]["$ref"].as_str();
+        let schema = schema.and_then(|name| name.rsplit('/').next());
+        let schema = &description["components"]["schemas"][schema.expect(path)];
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required: BTreeSet<_> = required.filter_map(Value::as_str).collect();
+        assert_eq!(members, required, "{path}");
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
+
+#[test]
+fn the_members_of_every_event_are_documented() {
+    let text = read(Path::new("docs/events.md"));
+    let mut documented = BTreeMap::new();
+    for row in text.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let (types, members) = row.split_once(" | ").expect("two cells");
+        let members: BTreeSet<_> = between(members, "`", "`").into_iter().collect();
+        for name in between(types, "`", "`") {
+            let other = documented.insert(name, members.clone());
+            assert_eq!(other, None, "{name}");
+        }
+    }
+    // Each line has every member that its type can have.
+    for line in read(Path::new("tests/snapshots/events.jsonl")).lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        let name = event["event_type"].as_str().expect("a type");
+        let members = event["data"].as_object().expect("a payload");
+        let members: BTreeSet<_> = members.keys().map(String::as_str).collect();
+        assert_eq!(documented.get(name), Some(&members), "{name}");
+    }
+    let is_missing = |known: &&EventType| !text.contains(&format!("`{known}`"));
+    let missing: Vec<_> = EventType::ALL.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// Whoever plans with monthly budgets must not find it out in production.
 #[test]
-fn the_first_line_says_what_has_no_effect_yet() {
-    let line = "**`period_end` and `CARRY_FORWARD` have no effect yet**";
+fn the_second_paragraph_says_that_budgets_do_not_renew_themselves() {
     for document in ["README.md", "docs/concepts.md", "docs/api.md"] {
         let text = read(Path::new(document));
-        let first = text.lines().skip(1).find(|line| !line.is_empty());
+        // The heading is the first of the blocks.
+        let second = text.split("\n\n").nth(2);
         assert!(
-            first.is_some_and(|first| first.starts_with(line)),
+            second.is_some_and(|text| text.starts_with("**Budgets do not renew themselves yet**")),
             "{document}"
         );
     }
