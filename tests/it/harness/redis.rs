@@ -174,7 +174,8 @@ impl RedisServer {
         result.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    fn try_run<T: FromRedisValue>(&self, words: &[&str]) -> RedisResult<T> {
+    /// Runs a command given as words; fails also where the server closes the connection.
+    pub fn try_run<T: FromRedisValue>(&self, words: &[&str]) -> RedisResult<T> {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         command.query(&mut self.connect()?)
