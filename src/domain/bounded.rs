@@ -24,8 +24,8 @@ impl<K: Eq + Hash + Clone, V> BoundedTable<K, V> {
         self.entries.get(key)
     }
 
-    /// The entry of a key, `new` if it has none. Where there is no room, the half of lower `weight` is forgotten: all at once, because
-    /// finding them looks at every entry.
+    /// The entry of a key, `new` if it has none. Where there is no room, only entries above the median `weight` stay: many go at once,
+    /// because finding them looks at every entry.
     pub fn get_or_insert<W: Ord + Copy>(
         &mut self,
         key: &K,

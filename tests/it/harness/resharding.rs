@@ -11,7 +11,7 @@ pub struct Resharding<'a> {
     slot: String,
 }
 
-/// A migrating slot that is left alone, while a master may be killed.
+/// A slot whose move is suspended, so that a master can be killed meanwhile.
 pub struct HalfMoved {
     source: u16,
     target: u16,
@@ -38,7 +38,7 @@ impl<'a> Resharding<'a> {
         }
     }
 
-    /// Leaves the slot as it is.
+    /// Stops between two keys; the slot stays half moved.
     pub fn suspend(self) -> HalfMoved {
         HalfMoved {
             source: self.source.port,
@@ -47,17 +47,17 @@ impl<'a> Resharding<'a> {
         }
     }
 
-    /// Goes on with a slot that was left.
-    pub fn resume(cluster: &'a RedisCluster, left: HalfMoved) -> Self {
+    /// Continues the move of a slot after [`Resharding::suspend`].
+    pub fn resume(cluster: &'a RedisCluster, suspended: HalfMoved) -> Self {
         let master = |port| {
             let found = cluster.masters.iter().find(|master| master.port == port);
             found.expect("a master")
         };
         Self {
             cluster,
-            source: master(left.source),
-            target: master(left.target),
-            slot: left.slot,
+            source: master(suspended.source),
+            target: master(suspended.target),
+            slot: suspended.slot,
         }
     }
 
