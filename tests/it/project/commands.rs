@@ -123,7 +123,10 @@ fn refusal(words: &[String]) -> Option<String> {
     };
     let is_fine = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => arguments.len() <= 1,
+        // The name of a program alone, as in a drawing.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            arguments.len() <= 1
+        }
         ErrorKind::MissingRequiredArgument => missing
             .iter()
             .all(|name| OF_THE_ENVIRONMENT.contains(&name.as_str())),
