@@ -3,8 +3,7 @@
 Writes the audit entry of a refused admin request: with the tenant that it was to act on, if that tenant has a record,
 else with the sentinel of the partition.
 
-Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup. Of
-unknown callers there is only the rollup while very many entries are kept.
+Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup.
 
 KEYS[1]  write  tenant_key          hash    tenant:<tenant>
 KEYS[2]  write  audit_log           stream  audit:<tenant>:<day>
@@ -34,9 +33,6 @@ local day, day_start_ms, tenant, sentinel, per_minute = unpack(ARGV, 1, 5)
 local audit_from = 6
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/audit, log/audit_failures
--- Entries of unknown callers that are kept before only one a minute is written, for all of that minute. With those of 30 days,
--- one a minute, these are about 50,000, at 1.3 KB each with seal and rows in the view: 64 MiB.
-local STRANGERS_KEPT = 8000
 local now, counted = now_ms(), tenant
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local _, settings = tenant_refusal(tenant_key)
@@ -46,10 +42,6 @@ end
 local entry = {unpack(ARGV, audit_from)}
 if per_minute ~= '' then audit_failures_check(audit_failures, audit_failures_due) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)
-if counted == sentinel and per_minute ~= '' then
-  local last, removed = unpack(redis.call('HMGET', chain, 'sequence', 'anchor_sequence'))
-  if tonumber(last or 0) - (tonumber(removed or 0) or 0) >= STRANGERS_KEPT then per_minute = '0' end
-end
 
 -- Effects: none can fail.
 if per_minute == '' then

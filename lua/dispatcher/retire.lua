@@ -35,18 +35,10 @@ local lease, reservations, usage_events, event_log, audit_log, seals, chain, day
 local member, of_day_start_ms, fencing_token, drop_events, drop_audit, reservations_again_ms, usage_events_again_ms,
   events_again_ms, audit_again_ms = unpack(ARGV)
 -- End of the signature.
--- @include base/time, base/slot
+-- @include base/time, base/slot, log/stored
 local HOUR_MS = 3600000
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local now = now_ms()
-
--- The number of an entry in its chain.
-local function sequence_of(entry)
-  for at = 1, #entry[2], 2 do
-    if entry[2][at] == 'sequence' then return tonumber(entry[2][at + 1]) end
-  end
-  return nil
-end
 
 -- The anchor of the chain once this day's log is deleted; nil while the log must stay.
 local function anchor_after(entries)

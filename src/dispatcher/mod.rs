@@ -14,6 +14,7 @@ pub mod retention;
 mod sealer;
 mod signer;
 mod store_watch;
+mod strangers;
 pub mod sweep;
 mod unfinished_work;
 mod views;

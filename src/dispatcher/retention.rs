@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tracing::{error, info};
 
 use super::due::{DueRows, UNBOUNDED_MS, partitions};
+use super::strangers;
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
@@ -98,6 +99,7 @@ pub struct Retention {
     periods: RetentionConfig,
     metrics: RetentionMetrics,
     walks: Mutex<HashMap<WalkOf, Walk>>,
+    strangers_max: u64,
 }
 
 /// A day of a tenant that several passes walk through, and the kind of records.
@@ -117,7 +119,15 @@ impl Retention {
             periods,
             metrics,
             walks: Mutex::default(),
+            strangers_max: strangers::ENTRIES_MAX,
         }
+    }
+
+    /// The same, with this many audit entries of unknown callers at most.
+    #[must_use]
+    pub fn with_strangers(mut self, max: u64) -> Self {
+        self.strangers_max = max;
+        self
     }
 
     /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
@@ -172,6 +182,16 @@ impl Retention {
         }
         self.drop_idempotency(leases, now_ms, &mut lost, &mut pass)
             .await?;
+        let first = |lease: &&Lease| lease.partition == Partition::FIRST;
+        if let Some(&lease) = leases.iter().find(first) {
+            match strangers::bound(&self.store, lease, self.strangers_max).await? {
+                Some(dropped) => {
+                    pass.audit += dropped;
+                    self.metrics.count("audit", dropped);
+                }
+                None => lost(lease),
+            }
+        }
         self.trim(&partitions(leases), now_ms, &mut pass).await?;
         let RetentionPass {
             reservations,

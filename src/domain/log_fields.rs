@@ -34,6 +34,7 @@ pub fn json_of(name: &str, text: &str) -> Option<Json> {
         | "released_reserved_amount"
         | "remaining"
         | "requested_amount"
+        | "requests"
         | "reservations_released"
         | "reserved"
         | "response_status"

@@ -59,6 +59,7 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
+    "log/stored",
     "evidence/place",
     "evidence/quarantined",
     "evidence/queue",

@@ -19,11 +19,13 @@ pub use tail::Tail;
 use super::due::partitions;
 use super::metrics::ViewMetrics;
 use super::workers::lease_worker;
+use crate::domain::audit::StoredEntry;
 use crate::domain::ids::Partition;
 use crate::metrics::metrics;
 use crate::store::dispatcher::audit_chain::{Chain, SealReply};
+use crate::store::dispatcher::index_rows::NewRow;
 use crate::store::dispatcher::views::View;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Day, Lease, Store, StoreError};
 
 /// Pages of one chain in one pass, so that a long chain does not delay the others.
 const PAGES_PER_CHAIN: usize = 10;
@@ -316,6 +318,17 @@ impl ChainState {
     fn after_failure(not_in_view: bool) -> Self {
         if not_in_view { Self::More } else { Self::Done }
     }
+}
+
+/// The row of a stored entry in the view of all audit logs; `None` for an entry that no script appended.
+pub(super) fn view_row(
+    partition: Partition,
+    name: &str,
+    day: Day,
+    stored: StoredEntry,
+) -> Option<NewRow> {
+    let entry = tail::TailEntry::read(day, stored)?;
+    Some(tail::row(partition, name, &entry))
 }
 
 lease_worker!(Sealer: "sealer", Duration::from_millis(500));

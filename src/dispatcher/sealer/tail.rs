@@ -191,7 +191,7 @@ impl Reader<'_> {
 
 impl TailEntry {
     /// `None` for an entry that no script appended.
-    fn read(day: Day, stored: StoredEntry) -> Option<Self> {
+    pub(super) fn read(day: Day, stored: StoredEntry) -> Option<Self> {
         Some(Self {
             day,
             id: EntryId::parse(&stored.id)?,

@@ -52,8 +52,7 @@ signature! {
     /// Writes the audit entry of a refused admin request: with the tenant that it was to act on, if that tenant has a record,
     /// else with the sentinel of the partition.
     ///
-    /// Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup. Of
-    /// unknown callers there is only the rollup while very many entries are kept.
+    /// Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup.
     AUDIT_FAILURE: AuditFailure -> AuditFailureReply = "admin/audit_failure";
     names { partition: Partition }
     keys of partition {

@@ -5,6 +5,7 @@ pub mod audit_chain;
 pub mod auth_failed;
 pub mod catch_up;
 pub mod deliveries;
+pub mod drop_oldest;
 pub mod due_events;
 pub mod emit;
 pub mod fan_out;

@@ -3,11 +3,18 @@
 use std::time::Duration;
 
 use budget_authority::domain::ids::Partition;
+use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::dispatcher::retention::{retention, run};
 use crate::harness::app::TestApp;
+use crate::harness::audit_chain::{append, every_lease, seal_everything};
 use crate::harness::due_events::due_events;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::tenant_fixture::TenantFixture;
+
+const DAY_MS: i64 = 86_400_000;
 
 /// The entries of today: stream id, then names and values.
 async fn recorded(app: &TestApp) -> Vec<(String, Vec<String>)> {
@@ -69,35 +76,53 @@ async fn keyless_requests_are_audited_up_to_a_bound_and_counted_exactly() {
 
 /// Whoever has no key must not fill the memory that all tenants share.
 #[tokio::test]
-async fn beyond_their_share_strangers_have_one_entry_a_minute_with_the_exact_count() {
-    let app = TestApp::spawn().await;
-    app.with_left_in_minute(Duration::from_secs(20)).await;
-    let keys = app.store.keys();
-    let chain = keys.chain(Partition::FIRST, "__unauth__");
-    app.set(&chain, &[("sequence", "7999")]).await;
-    let ask = async || app.send(app.request(Method::GET, "/v1/admin/x")).await;
-    for _ in 0..4 {
-        ask().await.expect(401);
+async fn beyond_their_number_the_oldest_entries_of_strangers_go_and_the_rest_verifies() {
+    let tenant = TenantFixture::unaudited().await;
+    let (store, keys, name) = (&tenant.store, tenant.store.keys(), "__unauth__");
+    let now_ms = now_ms(store).await;
+    let refused = [("operation", "GET:/v1/admin/x"), ("status", "401")];
+    let rollup = [refused[0], refused[1], ("metadata.count", "1000")];
+    for number in 0..700 {
+        // The first day goes whole.
+        let at_ms = if number < 300 {
+            now_ms - DAY_MS
+        } else {
+            now_ms
+        };
+        let fields: &[_] = if number == 1 { &rollup } else { &refused };
+        append(store, name, at_ms, fields);
     }
-    // A revoked key is a stranger's as well, wherever its record is.
-    app.set_key(&[("status", "REVOKED")]).await;
-    app.get("/v1/admin/budgets").await.expect(401);
-    assert_eq!(recorded(&app).await.len(), 1, "the last of their share");
-    let counter = keys.audit_failures(Partition::FIRST, "__unauth__");
-    let minute: i64 = app.run(&["HGET", &counter, "minute_ms"]).await;
-    app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
-        .await;
-    ask().await.expect(401);
-    let entries = recorded(&app).await;
-    assert_eq!(entries.len(), 2, "{entries:?}");
-    assert_eq!(value(&entries[1], "metadata.count"), Some("4"));
-    assert_eq!(value(&entries[1], "operation"), Some("GET:/v1/admin/x"));
-    assert_eq!(value(&entries[1], "sequence"), Some("8001"));
-
-    // Retention has made room.
-    app.set(&chain, &[("anchor_sequence", "2")]).await;
-    ask().await.expect(401);
-    assert_eq!(recorded(&app).await.len(), 3);
+    seal_everything(store).await;
+    let first_day = Day::of_ms(now_ms - DAY_MS);
+    let rows = keys.view_rows("audit", first_day);
+    assert_eq!(tenant.redis().run::<i64>(&["ZCARD", &rows]), 300);
+    let lease = every_lease(store).await[0];
+    assert_eq!(lease.partition, Partition::FIRST);
+    let retention = retention(store).with_strangers(250);
+    let pass = run(&retention, lease).await;
+    assert_eq!(
+        pass.audit, 300,
+        "the first page, and the rest of the first day"
+    );
+    assert_eq!(tenant.redis().run::<i64>(&["ZCARD", &rows]), 0);
+    let pass = run(&retention, lease).await;
+    assert_eq!(pass.audit, 0, "no whole page is beyond the number");
+    seal_everything(store).await;
+    let report = tenant.audit_report().await;
+    assert_eq!(report.findings, []);
+    let chain = report.chains.iter().find(|row| row.tenant == name);
+    let chain = chain.expect("it is verified");
+    assert_eq!((chain.anchor_sequence, chain.verified), (300, 402));
+    let log = keys.audit(Partition::FIRST, name, Day::of_ms(now_ms));
+    let entries: Vec<(String, Vec<String>)> = tenant.redis().run(&["XRANGE", &log, "-", "+"]);
+    let read = |name| move |entry| value(entry, name);
+    let counts: Vec<_> = entries.iter().filter_map(read("metadata.count")).collect();
+    assert_eq!(counts, ["200", "100"]);
+    let requests: Vec<_> = entries
+        .iter()
+        .filter_map(read("metadata.requests"))
+        .collect();
+    assert_eq!(requests, ["1199", "100"], "what they stood for");
 }
 
 #[tokio::test]
