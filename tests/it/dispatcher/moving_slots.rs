@@ -25,24 +25,26 @@ async fn an_outcome_waits_for_a_moving_slot_and_no_key_counts_as_damaged() {
     for moved in [":delivery:", ":webhook:"] {
         let cluster = block_in_place(RedisCluster::start);
         let app = here_on(&cluster.url()).await;
-        let slow = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+        let slow = Receiver::start(Reply::After(Duration::from_secs(4))).await;
         let refusing = Receiver::start(Reply::Status(503, "")).await;
         let hook = |receiver: &Receiver| {
             json!({"url": receiver.url("/in"), "event_types": ["budget.funded"],
                 "retry_policy": {"initial_delay_ms": 60_000}})
         };
-        let (id, other) = (
-            made(&app, hook(&slow)).await,
-            made(&app, hook(&refusing)).await,
-        );
+        let other = made(&app, hook(&refusing)).await;
         let running = RunningDispatcher::start(&app);
         fund(&app, 1).await;
         reached(&app, &other, "RETRYING", 1).await;
+        let id = made(&app, hook(&slow)).await;
         // All keys in KEYS are there, so nothing but the moved ones can stop it.
         let keys = app.store.keys();
         let failing = keys.failing(umbra());
         app.run::<()>(&["ZADD", &failing, "1", "other"]).await;
-        assert_eq!(slow.arrived().len(), 1, "its attempt is under way");
+        fund(&app, 1).await;
+        eventually("its attempt is under way", || async {
+            slow.arrived().len() == 1
+        })
+        .await;
 
         let again = r#"budget_extra_round_trips_total{reason="tryagain"}"#;
         let before = count(&running, again);
