@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::admin_fixture::tenant_id;
 use super::app::{TestApp, config};
 use super::receiver::egress;
-use super::redis::shared;
+use super::redis::{is_shared, shared};
 use super::retrying_client::LONG_REDIS_TIMEOUT;
 use super::runtime_calls::tokens;
 use super::within;
@@ -115,7 +115,11 @@ impl RunningDispatcher {
     ) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
         let own = ["--key-prefix", app.store.keys().prefix()];
-        let config = config(redis_url, &[&own, settings].concat());
+        let patient: &[&str] = match is_shared(redis_url) {
+            true if !settings.contains(&"--redis-timeout-ms") => LONG_REDIS_TIMEOUT,
+            _ => &[],
+        };
+        let config = config(redis_url, &[&own[..], patient, settings].concat());
         let store = config.store.open(telemetry.registry()).expect("a store");
         let settings = Settings {
             dialect: config.store.dialect,

@@ -9,6 +9,7 @@ use budget_authority::tools::dev::child;
 use serde_json::Value;
 
 use super::app::{SECRET_KEYS, TestApp};
+use super::retrying_client::LONG_REDIS_TIMEOUT;
 use super::within;
 
 /// A dispatcher with its log in a file.
@@ -25,7 +26,7 @@ impl LoggedDispatcher {
         command.args(["--redis-url", &app.redis_url, "--secret-keys", SECRET_KEYS]);
         command.args(["--key-prefix", app.store.keys().prefix()]);
         command.args(["--metrics-listen", "off", "--log", "debug"]);
-        command.args(options);
+        command.args(LONG_REDIS_TIMEOUT).args(options);
         let file = fs::File::create(&log).expect("the temporary folder is writable");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(file);
@@ -47,7 +48,7 @@ impl LoggedDispatcher {
 
     /// Waits for a line with these fields.
     pub async fn line(&self, fields: &[(&str, &str)]) -> Value {
-        within(Duration::from_secs(15), &format!("{fields:?}"), || async {
+        within(Duration::from_secs(60), &format!("{fields:?}"), || async {
             let is_it = |line: &Value| fields.iter().all(|(name, value)| line[*name] == *value);
             let line = self.lines().into_iter().find(is_it);
             line.ok_or_else(|| self.text())

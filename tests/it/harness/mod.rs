@@ -115,12 +115,12 @@ impl<T, State: Debug> Condition for Result<T, State> {
     }
 }
 
-/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after 20 s.
+/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after a minute.
 pub async fn eventually<C: Condition, F>(what: &str, condition: impl FnMut() -> F) -> C::Reached
 where
     F: Future<Output = C>,
 {
-    within(Duration::from_secs(20), what, condition).await
+    within(LIMIT, what, condition).await
 }
 
 /// The same with a limit of the test's choice.
@@ -150,11 +150,14 @@ pub fn eventually_blocking<C: Condition>(
     what: &str,
     mut condition: impl FnMut() -> C,
 ) -> C::Reached {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + LIMIT;
     loop {
         match condition().reached() {
             Ok(value) => return value,
-            Err(state) => assert!(Instant::now() < deadline, "not within 20 s: {what}{state}"),
+            Err(state) => assert!(
+                Instant::now() < deadline,
+                "not within {LIMIT:?}: {what}{state}"
+            ),
         }
         std::thread::sleep(POLL);
     }
@@ -175,6 +178,9 @@ pub fn kill_time(short: Duration) -> Duration {
     let set = set.map(|text| text.parse().expect("KILL_SECONDS is a number"));
     set.map_or(short, Duration::from_secs)
 }
+
+/// How long a condition may take on a busy machine, which may stall any process for seconds.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a condition is asked.
 const POLL: Duration = Duration::from_millis(10);

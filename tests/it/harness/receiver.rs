@@ -42,6 +42,8 @@ pub enum Reply {
     Drip,
     /// A head, then more of a body than anybody reads.
     Flood,
+    /// Nothing until the reply is another one; then that.
+    Held,
     /// Nothing.
     Silence,
     /// The end of the connection.
@@ -200,7 +202,12 @@ where
             kept.len() - 1
         };
         times += 1;
-        let reply = reply_now();
+        let mut reply = reply_now();
+        while let Reply::Held = reply {
+            // The test says when it is over.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            reply = reply_now();
+        }
         let sent = match &reply {
             Reply::Status(status, headers) => respond(&mut stream, *status, headers).await,
             Reply::Last(status) => {
@@ -252,7 +259,7 @@ where
             }
             Reply::Drip => drip(&mut stream).await,
             Reply::Flood => flood(&mut stream).await,
-            Reply::Silence => Ok(()),
+            Reply::Silence | Reply::Held => Ok(()),
             Reply::HangUp | Reply::Greeting => return,
         };
         let flushed = stream.flush().await;
