@@ -1,7 +1,5 @@
 //! Log lines of delivery attempts: each names the attempt and its recorded outcome, and none holds a secret.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow, fund};
@@ -61,7 +59,7 @@ fn names(line: &Value, hook: &str, row: &Value) {
 async fn attempt_log_lines_name_delivery_and_outcome_and_no_secret() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
-    let slow = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let slow = Receiver::start(Reply::Held).await;
     let well = hook(&app, receiver.url("/in")).await;
     let closed = hook(&app, format!("http://127.0.0.1:{}/in", free_port())).await;
     let late = hook(&app, slow.url("/in")).await;
@@ -90,6 +88,7 @@ async fn attempt_log_lines_name_delivery_and_outcome_and_no_secret() {
     let record = keys.delivery(umbra(), &late_id);
     app.run::<()>(&["HSET", &record, "claim", "another:1:1"])
         .await;
+    slow.reply(Reply::Status(200, ""));
 
     for (hook, outcome, reason) in [
         (&well, "success", "success"),

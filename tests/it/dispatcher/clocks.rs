@@ -226,7 +226,7 @@ async fn a_wait_is_computed_by_redis_clock() {
         ];
         if let [Some(fast), Some(slow)] = waits {
             // This machine's clock is right, and is Redis's.
-            let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 3.0;
+            let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 60.0;
             assert!(right(fast) && right(slow), "{waits:?}");
             return;
         }

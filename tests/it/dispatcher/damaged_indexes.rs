@@ -42,7 +42,7 @@ async fn credit(app: &TestApp, times: usize) {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(15), "the events arrive", || async {
+    within(Duration::from_secs(60), "the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived >= count).then_some(()).ok_or(arrived)
     })
@@ -79,7 +79,7 @@ async fn stops_only_its_own_work(index: &str) {
     app.budget(SCOPE, 1_000, 0).await;
     let partition = app.callers[0].partition;
     assert_ne!(partition, umbra());
-    let slow = Receiver::start(Reply::After(Duration::from_secs(1))).await;
+    let slow = Receiver::start(Reply::Held).await;
     let id = hook(&app, "acme", &slow).await;
     let well = Receiver::start(Reply::Status(200, "")).await;
     hook(&app, "umbra", &well).await;
@@ -97,6 +97,7 @@ async fn stops_only_its_own_work(index: &str) {
         _ => keys.behind(partition),
     };
     app.run::<()>(&["SET", &key, "something else"]).await;
+    slow.reply(Reply::Status(200, ""));
     app.backdate(&hold, 3_600_000).await;
     credit(&app, 1).await;
     for count in 1..4 {
@@ -124,7 +125,7 @@ async fn stops_only_its_own_work(index: &str) {
     }
     app.run::<i64>(&["DEL", &key]).await;
     rebuild(&app, partition, index).await;
-    within(Duration::from_secs(30), "all are delivered", || async {
+    within(Duration::from_secs(90), "all are delivered", || async {
         let rows = deliveries(&app, &id).await;
         let done = rows.iter().filter(|row| row["status"] == "SUCCESS");
         (done.count() == 4 && rows.len() == 4)

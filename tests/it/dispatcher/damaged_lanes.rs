@@ -31,7 +31,7 @@ async fn damage(app: &TestApp, key: &str) {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(15), "the events arrive", || async {
+    within(Duration::from_secs(60), "the events arrive", || async {
         receiver.arrived().len() == count
     })
     .await;
@@ -81,7 +81,10 @@ async fn w33_a_key_of_the_wrong_type_stops_only_its_lane() {
 async fn w33_retries_of_the_wrong_type_stop_only_their_lane() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
-    let sick = hook(&app, &receiver).await;
+    // The retry is not under way when its key is damaged.
+    let policy = json!({"initial_delay_ms": 6_000});
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": policy});
+    let sick = made(&app, body).await;
     let running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     reached(&app, &sick, "RETRYING", 1).await;
@@ -98,12 +101,13 @@ async fn w33_retries_of_the_wrong_type_stop_only_their_lane() {
 #[tokio::test]
 async fn w33_an_outcome_is_recorded_although_its_lane_is_damaged_meanwhile() {
     let app = here().await;
-    let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let receiver = Receiver::start(Reply::Held).await;
     let id = hook(&app, &receiver).await;
     let running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     arrive(&receiver, 1).await;
     damage(&app, &key(&app, &format!("*:lane:{id}:*")).await).await;
+    receiver.reply(Reply::Status(200, ""));
     reached(&app, &id, "SUCCESS", 1).await;
     found(&running).await;
     // Events from now on are fetched when the key is repaired.
@@ -120,10 +124,9 @@ async fn w33_an_outcome_is_recorded_although_its_lane_is_damaged_meanwhile() {
 async fn w33_a_batch_of_outcomes_is_recorded_except_the_damaged_one() {
     for what in ["delivery", "window", "webhook"] {
         let app = here().await;
-        let slow = Duration::from_secs(2);
         let (sick_receiver, receiver) = (
-            Receiver::start(Reply::After(slow)).await,
-            Receiver::start(Reply::After(slow)).await,
+            Receiver::start(Reply::Held).await,
+            Receiver::start(Reply::Held).await,
         );
         let sick = hook(&app, &sick_receiver).await;
         let mut well = Vec::new();
@@ -143,6 +146,9 @@ async fn w33_a_batch_of_outcomes_is_recorded_except_the_damaged_one() {
             _ => format!("*:{what}:{sick}"),
         };
         damage(&app, &key(&app, &form).await).await;
+        for held in [&receiver, &sick_receiver] {
+            held.reply(Reply::Status(200, ""));
+        }
         for id in &well {
             reached(&app, id, "SUCCESS", 1).await;
         }
@@ -173,13 +179,15 @@ async fn w33_a_place_damaged_in_flight_fails_its_delivery_and_the_lane_continues
     let elsewhere = format!("{} other 20261123 1-1", umbra());
     for (path, place) in [(&own, "x"), (&system, "x"), (&system, &elsewhere)] {
         let app = here().await;
-        let receiver = Receiver::start(Reply::After(Duration::from_secs(3))).await;
+        let receiver = Receiver::start(Reply::After(Duration::from_secs(12))).await;
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         let made = app.post_as_admin(path, body).await.expect(201);
         let id = made.text("/subscription/subscription_id");
         let running = RunningDispatcher::start(&app);
         fund(&app, 3).await;
         arrive(&receiver, 1).await;
+        // Only the first one takes so long.
+        receiver.reply(Reply::Status(200, ""));
         let lane = key(&app, &format!("*:lane:{id}:*")).await;
         let sick: String = app.run(&["LINDEX", &lane, "0"]).await;
         let record = key(&app, &format!("*:delivery:{sick}")).await;
@@ -209,13 +217,14 @@ async fn w33_a_place_damaged_in_flight_fails_its_delivery_and_the_lane_continues
 #[tokio::test]
 async fn w33_an_id_damaged_in_its_lane_is_skipped() {
     let app = here().await;
-    let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let receiver = Receiver::start(Reply::Held).await;
     let id = hook(&app, &receiver).await;
     let _running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     arrive(&receiver, 1).await;
     let lane = key(&app, &format!("*:lane:{id}:*")).await;
     app.run::<()>(&["LSET", &lane, "0", "something else"]).await;
+    receiver.reply(Reply::Status(200, ""));
     reached(&app, &id, "SUCCESS", 2).await;
     eventually("the lane is empty", || async {
         app.run::<i64>(&["EXISTS", &lane]).await == 0

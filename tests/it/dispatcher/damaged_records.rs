@@ -22,7 +22,7 @@ async fn hook(app: &TestApp, receiver: &Receiver) -> String {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(30), "the events arrive", || async {
+    within(Duration::from_secs(60), "the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived == count).then_some(()).ok_or(arrived)
     })

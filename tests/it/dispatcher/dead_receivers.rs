@@ -75,12 +75,12 @@ impl DeadReceiver {
     /// The same when each of its first attempts has ended, or gets no response.
     async fn cost_at_rest(&self) -> (i64, i64) {
         within(
-            Duration::from_secs(30),
+            Duration::from_secs(120),
             "the attempts have ended",
             || async {
                 let before = self.cost().await;
-                // An attempt that is refused takes less.
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                // An attempt that is refused takes less, also if the machine stalls.
+                tokio::time::sleep(Duration::from_secs(4)).await;
                 let cost = self.cost().await;
                 (before == cost).then_some(cost)
             },
@@ -90,7 +90,7 @@ impl DeadReceiver {
 
     async fn is_full(&self) {
         within(
-            Duration::from_secs(15),
+            Duration::from_secs(60),
             "as many are open as may be",
             || async {
                 let open = self.count("open").await;
@@ -135,12 +135,15 @@ async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() 
         };
         flood(&dead.app, 400).await;
         update(&dead.app, &tenant).await;
-        within(Duration::from_secs(5), "another gets its event", || async {
-            good.arrived().len() == 1
-        })
+        // Less than the 30 seconds of an attempt.
+        within(
+            Duration::from_secs(20),
+            "another gets its event",
+            || async { good.arrived().len() == 1 },
+        )
         .await;
         within(
-            Duration::from_secs(10),
+            Duration::from_secs(60),
             "the others are counted",
             || async {
                 let missed = missed().await;
@@ -167,11 +170,11 @@ async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhoo
     let dead = DeadReceiver::new(&refused, &settings).await;
     let running = RunningDispatcher::start(&dead.app);
     flood(&dead.app, 800).await;
-    within(Duration::from_secs(15), "it is disabled", || async {
+    within(Duration::from_secs(60), "it is disabled", || async {
         webhook(&dead.app, &dead.id).await["status"] == "DISABLED"
     })
     .await;
-    within(Duration::from_secs(10), "nothing is open", || async {
+    within(Duration::from_secs(60), "nothing is open", || async {
         let open = dead.count("open").await;
         (open == 0).then_some(()).ok_or(open)
     })

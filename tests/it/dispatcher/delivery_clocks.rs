@@ -96,15 +96,15 @@ async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_running_dispatcher() {
     let redis = block_in_place(JumpingRedis::start);
     let app = umbra_on(TestApp::spawn_on(&redis.server.url(), LONG_REDIS_TIMEOUT).await).await;
     open(&app).await;
-    let receiver = Receiver::start(Reply::After(Duration::from_secs(8))).await;
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(14))).await;
     let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
     let id = made(&app, body).await;
     let _running = [
         RunningDispatcher::start(&app),
         RunningDispatcher::start(&app),
     ];
-    // Both are known to be alive, and have read the clock.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Both are known to be alive, and have read the clock, also if the machine stalls.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     fund(&app, 1).await;
     eventually("it is in flight", || async {
         receiver.arrived().len() == 1

@@ -12,7 +12,7 @@ use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
 
 /// An attempt that gets no response takes 30 seconds.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(25);
 
 async fn subscribe(app: &TestApp, tenant: &str, receiver: &Receiver, event_type: &str) {
     let body = json!({"url": receiver.url("/in"), "event_types": [event_type]});

@@ -76,7 +76,7 @@ async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: 
         .contains(&&json!(hook.id))
     };
     // The list of events follows a moment later.
-    within(Duration::from_secs(20), event_type, || async {
+    within(LIMIT, event_type, || async {
         let listed = deployment.app.all_as_admin(&path, "/events").await;
         let count = listed.iter().filter(is_of_hook).count();
         (count == times).then_some(()).ok_or((count, times))

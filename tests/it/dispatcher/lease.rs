@@ -90,7 +90,7 @@ async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
 async fn the_leases_of_a_killed_dispatcher_lapse_and_pass_on_with_a_higher_token() {
     let store = store(&shared().url());
     // Longer than a busy machine takes for the lines below.
-    let dead = keeper_with(&store, "dead", Duration::from_secs(3));
+    let dead = keeper_with(&store, "dead", Duration::from_secs(8));
     let heir = keeper(&store, "heir");
     assert_eq!(counts(&renew(&[&dead]).await, 1), [1024]);
     let token = dead.leases().current()[0].token;
@@ -114,12 +114,12 @@ async fn the_leases_of_a_killed_dispatcher_lapse_and_pass_on_with_a_higher_token
 #[tokio::test]
 async fn renewals_keep_the_token() {
     let store = store(&shared().url());
-    let keeper = keeper_with(&store, "steady", Duration::from_millis(900));
+    let keeper = keeper_with(&store, "steady", Duration::from_secs(6));
     renew(&[&keeper]).await;
     let before = keeper.leases().current();
     for _ in 0..3 {
         // Real time, and in all more than a lease lasts.
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(Duration::from_millis(2_200)).await;
         renew(&[&keeper]).await;
     }
     assert_eq!(keeper.leases().current(), before);
@@ -128,7 +128,7 @@ async fn renewals_keep_the_token() {
 #[tokio::test]
 async fn the_partitions_of_a_silent_dispatcher_pass_on_before_its_leases_lapse() {
     let store = store(&shared().url());
-    let lease = Duration::from_millis(2_000);
+    let lease = Duration::from_secs(12);
     let [silent, heir] = ["silent", "heir"].map(|name| keeper_with(&store, name, lease));
     renew(&[&silent]).await;
     let lost = silent.leases().current();
@@ -200,7 +200,7 @@ async fn heartbeats_and_leases_from_before_the_clock_was_set_back_count_as_lapse
 async fn no_dispatcher_counts_as_dead_until_the_list_was_readable_for_a_while() {
     let store = store(&shared().url());
     let redis = RedisFixture::on(store.clone());
-    let keeper = keeper_with(&store, "one", Duration::from_millis(900));
+    let keeper = keeper_with(&store, "one", Duration::from_secs(4));
     renew(&[&keeper]).await;
     assert_eq!(keeper.survivors(), None);
     let known = || async {

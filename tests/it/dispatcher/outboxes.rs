@@ -1,7 +1,7 @@
 //! Outboxes are read once for all that follow them, and none of these waits for another.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use budget_authority::dispatcher::{DeliverySignal, EventFollower, FanOut, Outboxes, ViewMetrics};
 use budget_authority::store::Store;
@@ -104,12 +104,22 @@ async fn the_lag_of_a_partition_is_exposed_while_it_is_more_than_a_second() {
         lags.map(partition).collect::<Vec<_>>()
     };
     let now = event_log.now_ms().await;
-    event_log.emit("acme", now, &[]).await;
-    // It is exposed from a second on.
-    sleep(Duration::from_millis(1_100)).await;
-    event_log.emit("umbra", now, &[]).await;
-    fan_out.run_once(&everywhere()).await.expect("a pass");
-    assert_eq!(exposed(), [partition_of("acme").to_string()]);
-    fan_out.run_once(&everywhere()).await.expect("a pass");
-    assert_eq!(exposed(), Vec::<String>::new());
+    // A busy machine may stall, so that the second event is old as well.
+    for _ in 0..10 {
+        event_log.emit("acme", now, &[]).await;
+        // It is exposed from a second on.
+        sleep(Duration::from_millis(1_100)).await;
+        let begun = Instant::now();
+        event_log.emit("umbra", now, &[]).await;
+        fan_out.run_once(&everywhere()).await.expect("a pass");
+        let exposed_first = exposed();
+        let is_young = begun.elapsed() < Duration::from_millis(900);
+        fan_out.run_once(&everywhere()).await.expect("a pass");
+        assert_eq!(exposed(), Vec::<String>::new());
+        if is_young {
+            assert_eq!(exposed_first, [partition_of("acme").to_string()]);
+            return;
+        }
+    }
+    panic!("no pass came in time");
 }

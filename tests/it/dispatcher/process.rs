@@ -10,6 +10,7 @@ use crate::harness::app::SECRET_KEYS;
 use crate::harness::http;
 use crate::harness::redis::{free_port, shared};
 use crate::harness::redis_fixture::now_ms;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{eventually, store};
 
@@ -32,6 +33,7 @@ impl Dispatcher {
             store.keys().prefix(),
         ]);
         command.args(["--metrics-listen", &listen, "--secret-keys", SECRET_KEYS]);
+        command.args(LONG_REDIS_TIMEOUT);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -117,7 +119,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
         .await;
     }
     let late_ms = now_ms(&store).await - due_ms;
-    assert!(late_ms < 3_000, "{late_ms} ms late");
+    assert!(late_ms < 10_000, "{late_ms} ms late");
     // A sweeper counts the replies, so a moment after the ledgers show it.
     eventually("every expiry is counted once", || async {
         let mut expired = 0.0;
@@ -133,7 +135,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     first.stop().await;
     second.holds(1024.0).await;
     assert!(
-        stopped.elapsed() < Duration::from_secs(8),
+        stopped.elapsed() < Duration::from_millis(9_500),
         "{:?}",
         stopped.elapsed()
     );

@@ -96,7 +96,7 @@ async fn a_receiver_that_is_gone_is_disabled_at_once_and_its_owner_reads_why() {
 #[tokio::test]
 async fn a_former_receiver_that_is_gone_does_not_disable_a_webhook_that_has_moved() {
     let app = here().await;
-    let former = Receiver::start(Reply::Late(410, Duration::from_secs(2))).await;
+    let former = Receiver::start(Reply::Held).await;
     let present = Receiver::start(Reply::Status(200, "")).await;
     let body = json!({"url": former.url("/in"), "event_types": ["budget.funded"]});
     let id = made(&app, body).await;
@@ -109,6 +109,7 @@ async fn a_former_receiver_that_is_gone_does_not_disable_a_webhook_that_has_move
     patch(&app, &id, json!({"url": present.url("/in")}))
         .await
         .expect(200);
+    former.reply(Reply::Status(410, ""));
     reached(&app, &id, "FAILED", 1).await;
     let record = webhook(&app, &id).await;
     assert_eq!(

@@ -19,14 +19,14 @@ async fn a_replay_completes_after_its_dispatcher_is_killed() {
     let id = made(&app, hook(&receiver, json!({}))).await;
     replayed(&app, &id, 300).await;
     let first = Dispatcher::start(&app.store);
-    let limit = Duration::from_secs(40);
+    let limit = Duration::from_secs(60);
     within(limit, "it is in progress", || async {
         receiver.arrived().len() > 60
     })
     .await;
     first.kill();
     let _second = Dispatcher::start(&app.store);
-    within(Duration::from_secs(60), "all of them arrive", || async {
+    within(Duration::from_secs(120), "all of them arrive", || async {
         having(&app, &id, "SUCCESS").await == 300
     })
     .await;

@@ -1,6 +1,6 @@
 //! Events about the store: one pair per outage, from whichever dispatcher, and none for a short one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use budget_authority::dispatcher::{DetectorMetrics, LatencyLimit, StoreWatch};
 use budget_authority::domain::ids::Partition;
@@ -130,18 +130,26 @@ async fn w32_an_outage_is_reported_once_when_it_ends_with_its_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w32_a_pause_of_less_than_a_second_is_no_outage() {
-    let server = block_in_place(RedisServer::start);
-    let redis = RedisFixture::on(store(&server.url()));
-    let mut watches = [watch(&redis.store, NEVER_SLOW)];
-    probe(&mut watches, 1).await;
-    server.freeze();
-    let thaw = async {
-        // Real time: less than an outage lasts.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        server.thaw();
-    };
-    tokio::join!(probe(&mut watches, 2), thaw);
-    assert!(emitted(&redis).await.is_empty());
+    // A busy machine may stall, which makes a pause longer than it is meant to be.
+    for _ in 0..10 {
+        let server = block_in_place(RedisServer::start);
+        let redis = RedisFixture::on(store(&server.url()));
+        let mut watches = [watch(&redis.store, NEVER_SLOW)];
+        probe(&mut watches, 1).await;
+        let begun = Instant::now();
+        server.freeze();
+        let thaw = async {
+            // Real time: less than an outage lasts.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            server.thaw();
+        };
+        tokio::join!(probe(&mut watches, 2), thaw);
+        if begun.elapsed() < Duration::from_millis(900) {
+            assert!(emitted(&redis).await.is_empty());
+            return;
+        }
+    }
+    panic!("no pause was short");
 }
 
 #[tokio::test(flavor = "multi_thread")]
