@@ -176,13 +176,13 @@ async fn e17_reads_and_lists_do_not_wait_for_each_other() {
     let server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
     (options.background_connections, options.connections) = (1, 1);
-    options.timeout = Duration::from_secs(5);
+    options.timeout = Duration::from_secs(20);
     let store = store_with(options);
     let (id, bytes) = signed(&issuers(&[listed('a', 0, None)]), 'a', 5);
     PublishedEnvelope::keep(&store, &id, &bytes, None).await;
     let clients = || server.run::<String>(&["CLIENT", "LIST"]).lines().count();
     store
-        .ping(Duration::from_secs(1))
+        .ping(Duration::from_secs(10))
         .await
         .expect("it responds");
     let before = clients();
@@ -202,7 +202,7 @@ async fn e17_reads_and_lists_do_not_wait_for_each_other() {
             .ok_or(clients)
     })
     .await;
-    let read = tokio::time::timeout(Duration::from_secs(2), store.envelope(&id)).await;
+    let read = tokio::time::timeout(Duration::from_secs(10), store.envelope(&id)).await;
     assert_eq!(
         read.expect("it waits for nobody").expect("read"),
         Some(bytes.into_bytes())

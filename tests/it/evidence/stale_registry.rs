@@ -72,7 +72,7 @@ impl Replica {
 
 #[tokio::test]
 async fn e20_a_replica_without_the_registry_for_long_attests_nothing() {
-    let replica = Replica::new(Duration::from_secs(2)).await;
+    let replica = Replica::new(Duration::from_secs(8)).await;
     let (store, run) = (&replica.fixture.store, &replica.fixture);
     let first = replica.decide("first").await.evidence;
     assert!(first.is_some());

@@ -17,7 +17,7 @@ use super::response::Response;
 const REDIS_TIMEOUT: Duration = RedisOptions::DEFAULT_TIMEOUT;
 
 /// How long a replica may take to respond, whatever happens to Redis, with some slack for a busy machine.
-pub const RESPONSE_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(1_500));
+pub const RESPONSE_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(4_500));
 
 /// When a client gives a response up where processes are killed and started under load, which makes any machine busy.
 const RESPONSE_UNDER_LOAD_WITHIN: Duration = Duration::from_secs(10);

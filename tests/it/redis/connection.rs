@@ -108,14 +108,15 @@ async fn a_restarted_redis_is_found_again_by_waiting_requests() {
 async fn without_redis_a_call_fails_within_its_deadline() {
     let mut server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
-    options.timeout = Duration::from_millis(300);
+    // Longer than a busy machine stalls.
+    options.timeout = Duration::from_secs(4);
     let store = store_with(options);
     call(&store).await.expect("it runs");
     server.kill();
     let started = Instant::now();
     let error = call(&store).await.expect_err("nobody is there");
     assert!(
-        started.elapsed() < Duration::from_millis(600),
+        started.elapsed() < Duration::from_secs(12),
         "{:?}",
         started.elapsed()
     );
@@ -130,7 +131,8 @@ async fn without_redis_a_call_fails_within_its_deadline() {
 async fn a_lost_reply_is_reported_and_not_sent_again() {
     let server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
-    options.timeout = Duration::from_millis(300);
+    // Longer than a busy machine stalls.
+    options.timeout = Duration::from_secs(4);
     options.connections = 1;
     let store = store_with(options);
     call(&store).await.expect("it runs");
@@ -139,7 +141,7 @@ async fn a_lost_reply_is_reported_and_not_sent_again() {
     let started = Instant::now();
     let error = call(&store).await.expect_err("no reply");
     assert!(
-        started.elapsed() < Duration::from_millis(600),
+        started.elapsed() < Duration::from_secs(12),
         "{:?}",
         started.elapsed()
     );
@@ -270,7 +272,7 @@ async fn a_tls_server_is_reached_through_a_private_authority_with_a_client_certi
         }),
         root_cert: Some(read("ca.pem")),
     });
-    options.timeout = Duration::from_millis(500);
+    options.timeout = Duration::from_secs(4);
     call(&store_with(options.clone())).await.expect("it runs");
     options.tls = None;
     call(&store_with(options))

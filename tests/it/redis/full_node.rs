@@ -61,7 +61,7 @@ impl Tenant {
 
     /// Waits until at least this many events have arrived.
     async fn gets(&self, count: usize) {
-        within(Duration::from_secs(15), "its events arrive", || async {
+        within(Duration::from_secs(60), "its events arrive", || async {
             let arrived = self.receiver.arrived().len();
             (arrived >= count).then_some(()).ok_or(arrived)
         })
@@ -76,7 +76,7 @@ impl Tenant {
 
     /// Waits until the sweeper has expired all holds.
     async fn wait_until_all_expired(&self) {
-        within(Duration::from_secs(25), "its holds return", || async {
+        within(Duration::from_secs(90), "its holds return", || async {
             let reserved = self.reserved().await;
             (reserved == 0).then_some(()).ok_or(reserved)
         })
@@ -99,7 +99,7 @@ impl Tenant {
 /// Waits until the service has seen how full the master of a tenant is.
 async fn sees(app: &TestApp, tenant: &Tenant, step: MemoryStep) {
     let partition = tenant.client.callers[0].partition;
-    within(Duration::from_secs(10), "it is seen", || async {
+    within(Duration::from_secs(60), "it is seen", || async {
         app.store.memory_step(partition) == step
     })
     .await;

@@ -169,14 +169,14 @@ async fn by_deliveries_to_a_dead_receiver() {
         }
         response.expect(200);
     }
-    let stopped = within(Duration::from_secs(30), "its deliveries wait", || async {
+    let stopped = within(Duration::from_secs(120), "its deliveries wait", || async {
         let before = open_deliveries(&app).await;
         for number in 0..20 {
             serve_other(&app, rand::random::<u32>() as usize + number).await;
         }
         app.post_as_admin(fund, credit.clone()).await.expect(200);
-        // Longer than the pause between two looks at what is behind.
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        // Longer than the pause between two looks at what is behind, also if the machine stalls.
+        tokio::time::sleep(Duration::from_secs(5)).await;
         let open = open_deliveries(&app).await;
         (open > 1_000 && open == before).then_some(open).ok_or(open)
     })
@@ -187,7 +187,7 @@ async fn by_deliveries_to_a_dead_receiver() {
     let percent = app.store.fullest_share().percent();
     assert!((74..90).contains(&percent), "{percent} %");
     within(
-        Duration::from_secs(10),
+        Duration::from_secs(60),
         "others get their events",
         || async {
             let arrived = alive.arrived().len();

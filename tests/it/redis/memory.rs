@@ -100,7 +100,7 @@ async fn from_75_percent_readiness_warns() {
 async fn from_85_percent_denials_are_only_counted() {
     let (server, app) = service(&[]).await;
     filled(&server, &app, 87).await;
-    app.with_left_in_minute(Duration::from_secs(5)).await;
+    app.with_left_in_minute(Duration::from_secs(15)).await;
     app.reserve("a", 5_000)
         .await
         .refused(409, "BUDGET_EXCEEDED");

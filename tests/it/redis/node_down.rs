@@ -53,7 +53,7 @@ impl Workers {
             keeper: LeaseKeeper::new(
                 store.clone(),
                 "d".to_owned(),
-                Duration::from_secs(4),
+                Duration::from_secs(12),
                 leases,
             ),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
@@ -124,7 +124,7 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
     for frozen in [false, true] {
         let mut cluster = cluster();
         let mut options = RedisOptions::new(cluster.url());
-        options.timeout = Duration::from_millis(400);
+        options.timeout = Duration::from_secs(2);
         let store = store_with(options);
         store.secret().await.expect("it runs");
         let mut tenants = tenants(&cluster, &store).await;
@@ -155,7 +155,7 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
 
         // Longer than a lease lasts.
         let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(6) {
+        while started.elapsed() < Duration::from_secs(16) {
             let _ = workers.keeper.run_once().await;
             // The pace of a keeper.
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -261,7 +261,7 @@ async fn tenants_of_the_other_masters_get_their_events_within_seconds() {
     for count in [2, 4] {
         fund(&app, &names[other][..1]).await;
         let arrived = || async { receiver.arrived().len() == count };
-        within(Duration::from_secs(5), "the events arrive", arrived).await;
+        within(Duration::from_secs(20), "the events arrive", arrived).await;
     }
 }
 

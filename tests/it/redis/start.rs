@@ -95,7 +95,7 @@ async fn a_failure_to_connect_has_its_cause_and_is_counted() {
         ),
     ] {
         let mut options = RedisOptions::new(address);
-        options.timeout = Duration::from_millis(1_500);
+        options.timeout = Duration::from_secs(4);
         let store = store_with(options);
         let failed = store.secret().await.expect_err("it cannot connect");
         let message = error_chain(&failed);

@@ -42,6 +42,17 @@ impl Files {
         &appended.max().expect("a file").1
     }
 
+    /// Where the transaction with this text ends in the last one. Redis may have written more since.
+    fn end_of(&self, text: &str) -> usize {
+        const END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+        let find = |part: &[u8], from: usize| {
+            let rest = &self.last()[from..];
+            let at = rest.windows(part.len()).position(|it| it == part);
+            from + at.expect("it was written")
+        };
+        find(END, find(text.as_bytes(), 0)) + END.len()
+    }
+
     /// Starts a server with these files, the last one cut to a length.
     fn start(&self, server: &mut RedisServer, length: usize) {
         server.kill();
@@ -74,9 +85,9 @@ async fn a_torn_append_only_file_brings_no_half_transaction_back() {
     rewritten(&app, &redis).await;
     app.reserve("kept", 1).await.expect(200);
     let before = block_in_place(|| Files::of(&redis).last().len());
-    app.reserve("lost", 300).await.expect(200);
+    let made = app.reserve("lost", 300).await.expect(200);
     let files = block_in_place(|| Files::of(&redis));
-    let whole = files.last().len();
+    let whole = files.end_of(made.text("reservation_id"));
 
     // What Redis makes of a file that ends at a byte: the transactions before it, or more of this one.
     let mut ends = block_in_place(|| {

@@ -10,7 +10,7 @@ use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, seed_ledgers};
 use crate::harness::redis::RedisServer;
-use crate::harness::retrying_client::RetryingClient;
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 
 /// Two API replicas and two dispatchers on a Redis that loses nothing it has acknowledged.
 struct Deployment {
@@ -28,16 +28,21 @@ enum KilledProcess {
 }
 
 impl Deployment {
-    async fn start() -> Self {
+    async fn start(settings: &[&str]) -> Self {
         let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
         let url = redis.url();
         let keys = Keys::new("kill").expect("a prefix");
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let metrics = metrics.expect("a fresh registry");
-        let store = Store::new(&RedisOptions::new(&url), keys, "service", metrics);
+        let mut options = RedisOptions::new(&url);
+        // The test reads while nothing is killed.
+        options.timeout = Duration::from_secs(20);
+        let store = Store::new(&options, keys, "service", metrics);
         let fixture = LedgerFixture::on(store.expect("a usable URL")).await;
         seed_ledgers(&fixture, 0, 1_000_000_000).await;
-        let replicas: Vec<_> = (0..2).map(|_| Replica::start(&url, "kill", &[])).collect();
+        let replicas: Vec<_> = (0..2)
+            .map(|_| Replica::start(&url, "kill", settings))
+            .collect();
         for replica in &replicas {
             replica.ready().await;
         }
@@ -77,7 +82,12 @@ impl Deployment {
 /// Random clients act while `times` victims are killed and started again; then everything must add up. Returns how often they
 /// had to retry.
 async fn survive(victims: &[KilledProcess], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
-    let mut deployment = Deployment::start().await;
+    // Where neither a replica nor Redis is killed, a busy machine shall not look like an outage.
+    let settings: &[&str] = match victims {
+        [KilledProcess::Dispatcher] => LONG_REDIS_TIMEOUT,
+        _ => &[],
+    };
+    let mut deployment = Deployment::start(settings).await;
     let client = deployment.client();
     let clients = RandomClients::start(&client, "acme", 24);
     for _ in 0..times {
