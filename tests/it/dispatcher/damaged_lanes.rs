@@ -206,11 +206,18 @@ async fn w33_a_place_damaged_in_flight_fails_its_delivery_and_the_lane_continues
         })
         .await;
         let window = key(&app, &format!("*:window:{id}")).await;
-        let left: [String; 2] = app.run(&["HMGET", &window, "open", "flying"]).await;
-        assert_eq!(left, ["0", "0"]);
+        eventually("nothing is open", || async {
+            let left: [String; 2] = app.run(&["HMGET", &window, "open", "flying"]).await;
+            (left == ["0", "0"]).then_some(()).ok_or(left)
+        })
+        .await;
         let counted = r#"budget_webhook_attempts_total{outcome="dropped",reason="damaged"} 1"#;
-        let metrics = running.telemetry.render().expect("metrics");
-        assert!(metrics.contains(counted), "{metrics}");
+        // It is counted a moment after Redis has recorded it.
+        eventually("it is counted", || async {
+            let metrics = running.telemetry.render().expect("metrics");
+            metrics.contains(counted).then_some(()).ok_or(metrics)
+        })
+        .await;
     }
 }
 

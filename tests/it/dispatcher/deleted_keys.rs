@@ -350,11 +350,15 @@ async fn w33_a_delivery_without_a_readable_event_fails_and_its_lane_continues() 
         let found: String = app.run(&["HGET", &record, "error_message"]).await;
         assert_eq!(found, message);
     }
-    let metrics = running.telemetry.render().expect("metrics");
+    // They are counted a moment after Redis has recorded them.
     for reason in ["event_not_found", "event_unreadable"] {
         let name = "budget_webhook_attempts_total";
         let counted = format!(r#"{name}{{outcome="dropped",reason="{reason}"}} 1"#);
-        assert!(metrics.contains(&counted), "{counted}: {metrics}");
+        within(Duration::from_secs(60), &counted, || async {
+            let metrics = running.telemetry.render().expect("metrics");
+            metrics.contains(&counted).then_some(()).ok_or(metrics)
+        })
+        .await;
     }
     let failures = webhook(app, &hook.id).await["consecutive_failures"].clone();
     assert_eq!(failures, 0, "they do not count");

@@ -101,7 +101,7 @@ async fn lose_in_flight(is_retry: bool, is_replay: bool, deletes_lane: bool) {
     if is_retry {
         receiver.reply(Reply::Status(500, ""));
     }
-    let settings = json!({"retry_policy": {"initial_delay_ms": 2_000}});
+    let settings = json!({"retry_policy": {"initial_delay_ms": 6_000}});
     past(&app, usize::from(is_replay)).await;
     let webhook = made(&app, hook(&receiver, settings)).await;
     if is_replay {

@@ -36,6 +36,10 @@ async fn survive(url: &str, redis: Option<&mut RedisServer>, more: i64) {
     let striking = async {
         deployment.progress(0, 3).await;
         strike(&deployment, redis).await;
+        within(LIMIT, "there are enough events", || async {
+            deployment.credits().await > 2 * KILLS
+        })
+        .await;
         stop.store(true, Ordering::Relaxed);
     };
     tokio::join!(deployment.fund_until(&stop), striking);

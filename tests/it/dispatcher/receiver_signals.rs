@@ -28,10 +28,10 @@ async fn a_receiver_that_asks_to_wait_is_called_no_sooner_and_within_the_longest
         (429, "30", 1_000, 30_000),
         (503, "30", 1_000, 30_000),
         (503, &date, 1_000, 40_000),
-        (429, "1", 10_000, 10_000),
+        (429, "1", 20_000, 20_000),
         (429, "3600", 1_000, 50_000),
-        (500, "30", 10_000, 10_000),
-        (429, "soon", 10_000, 10_000),
+        (500, "30", 20_000, 20_000),
+        (429, "soon", 20_000, 20_000),
     ] {
         let response =
             format!("HTTP/1.1 {status} x\r\nRetry-After: {after}\r\nContent-Length: 0\r\n\r\n");

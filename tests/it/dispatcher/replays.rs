@@ -185,7 +185,7 @@ async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_continue() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     past(&app, 20).await;
-    let policy = json!({"retry_policy": {"max_retries": 3, "initial_delay_ms": 4_000}, "disable_after_failures": 100});
+    let policy = json!({"retry_policy": {"max_retries": 3, "initial_delay_ms": 15_000}, "disable_after_failures": 100});
     let id = made(&app, hook(&receiver, policy)).await;
     replayed(&app, &id, 20).await;
     replay(&app, &id, json!({}))

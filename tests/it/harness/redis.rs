@@ -336,7 +336,7 @@ fn sentinel_of(master: &RedisServer) -> RedisServer {
     let file = sentinel.folder.path().join("sentinel.conf");
     let configuration = format!(
         "port {}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {} 2\n\
-         sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000\n",
+         sentinel down-after-milliseconds mymaster 2000\nsentinel failover-timeout mymaster 2000\n",
         sentinel.port, master.port
     );
     fs::write(&file, configuration).expect("the folder is writable");

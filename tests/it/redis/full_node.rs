@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use budget_authority::dispatcher::IN_FLIGHT_MAX;
 use budget_authority::domain::ids::{EvidenceId, Partition};
 use budget_authority::evidence::signing::Signer;
 use budget_authority::store::MemoryStep;
@@ -20,6 +21,7 @@ use crate::harness::app::TestApp;
 use crate::harness::deliveries::RunningDispatcher;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::within;
 
 const LONG_MS: i64 = 600_000;
@@ -149,7 +151,7 @@ async fn sign_all(app: &TestApp, signer: &mut Signer, ids: &[EvidenceId]) {
 /// The operations that work on both masters while one of them is full.
 async fn continues(is_first_full: bool) {
     let cluster = cluster();
-    let app = TestApp::spawn_on(&cluster.url(), ON).await;
+    let app = TestApp::spawn_on(&cluster.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     open(&app).await;
     // It has the rules for receivers, and the keys of all tenants.
     let first = place_of(&cluster, &app.store.keys().outbox(Partition::FIRST));
@@ -160,7 +162,8 @@ async fn continues(is_first_full: bool) {
     let names = names(&cluster, &app.store, 1).concat();
     let sick = Tenant::new(&app, &names[full]).await;
     let well = Tenant::new(&app, &names[other]).await;
-    let running = RunningDispatcher::start(&app);
+    let (url, room) = (&app.redis_url, IN_FLIGHT_MAX);
+    let running = RunningDispatcher::over_with(url, &app, 1, room, LONG_REDIS_TIMEOUT);
     let committed = sick.hold("a", LONG_MS).await;
     // It expires when there is no memory any more.
     sick.hold("b", 12_000).await;

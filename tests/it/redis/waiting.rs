@@ -23,6 +23,9 @@ use crate::runtime::lifecycle::{cast, live};
 
 const WAIT: &[&str] = &["--redis-wait", "1"];
 
+/// The same on a busy machine: a request waits for replicas for a quarter of its time.
+const WAIT_LONG: &[&str] = &["--redis-wait", "1", "--redis-timeout-ms", "12000"];
+
 /// How often Redis has run a command.
 fn calls(redis: &RedisServer, command: &str) -> u64 {
     let info: String = block_in_place(|| redis.run(&["INFO", "commandstats"]));
@@ -118,9 +121,7 @@ async fn too_few(app: &TestApp, key: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_too_few_replicas_a_write_is_503_and_a_retry_gets_its_outcome() {
     let pair = block_in_place(RedisPair::start);
-    // A request waits for replicas for a quarter of its time.
-    let settings = [WAIT, &["--redis-timeout-ms", "12000"]].concat();
-    let app = TestApp::spawn_on(&pair.master.url(), &settings).await;
+    let app = TestApp::spawn_on(&pair.master.url(), WAIT_LONG).await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.reserve("before", 1).await.expect(200);
     pair.replica.freeze();
@@ -152,7 +153,7 @@ async fn with_too_few_replicas_a_write_is_503_and_a_retry_gets_its_outcome() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_and_an_admin_change_wait_as_well() {
     let pair = block_in_place(RedisPair::start);
-    let app = TestApp::spawn_on(&pair.master.url(), WAIT).await;
+    let app = TestApp::spawn_on(&pair.master.url(), WAIT_LONG).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let made = app.reserve("key", 5).await.expect(200);
     let id = made.text("reservation_id");
@@ -188,7 +189,7 @@ async fn a_commit_and_an_admin_change_wait_as_well() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_a_failover() {
     let mut trio = block_in_place(SentinelTrio::start);
-    let app = TestApp::spawn_on(&trio.url(), WAIT).await;
+    let app = TestApp::spawn_on(&trio.url(), WAIT_LONG).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let mut answered = Vec::new();
     for n in 0..50 {
@@ -268,7 +269,7 @@ async fn no_waiting_request_fails_while_slots_move() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_without_a_replica_is_not_acknowledged_when_the_master_dies() {
     let mut pair = block_in_place(RedisPair::start);
-    let app = TestApp::spawn_on(&pair.master.url(), WAIT).await;
+    let app = TestApp::spawn_on(&pair.master.url(), WAIT_LONG).await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.reserve("before", 1).await.expect(200);
     block_in_place(|| cut_off(&pair.master, &pair.replica));
