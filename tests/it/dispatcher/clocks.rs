@@ -254,7 +254,7 @@ async fn wait_and_rest(replica: &Replica, path: &str) -> Option<(f64, f64)> {
 async fn after_a_jump_of_the_clock_a_retried_credit_is_a_replay() {
     const DAY_S: i64 = 86_400;
     let redis = block_in_place(JumpingRedis::start);
-    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), LONG_REDIS_TIMEOUT).await).await;
     assert_eq!(credit(&app).await, [200, 200]);
     assert_eq!(allocated(&app).await, 120);
     let partition = tenant_id("umbra").partition();

@@ -15,6 +15,7 @@ use crate::harness::app::TestApp;
 use crate::harness::behind::SubscriptionFixture;
 use crate::harness::event_log::EventLog;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 /// Number of outboxes, and so of places in the window of a subscription of the operator.
 const PLACES: usize = 1_024;
@@ -41,7 +42,7 @@ impl Operator {
             "100000",
         ];
         let server = block_in_place(|| RedisServer::start_with(&settings));
-        let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+        let app = umbra_on(TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await).await;
         let body = json!({"url": "https://93.184.216.34/in", "event_types": ["budget.funded"]});
         let mut ids = Vec::new();
         for _ in 0..count {

@@ -13,6 +13,7 @@ use crate::harness::app::TestApp;
 use crate::harness::deliveries::{RunningDispatcher, fund};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::within;
 
 /// Subscriptions of one partition, whose attempts end at about the same time.
@@ -53,7 +54,7 @@ async fn a_full_batch_of_outcomes_takes_less_than_a_millisecond_of_commands() {
             "200000",
         ])
     });
-    let app = umbra_on(TestApp::spawn_on(&redis.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await).await;
     open(&app).await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(300))).await;
     for _ in 0..HOOKS {

@@ -11,6 +11,7 @@ use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::key;
 use crate::harness::redis::RedisServer;
 use crate::harness::redis_fixture::now_ms;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::ask_body;
 use budget_authority::evidence::signing::SignerPass;
 
@@ -74,7 +75,7 @@ async fn e16_the_backlog_of_an_outage_is_signed_as_fast_as_new_entries() {
     const NEW: usize = 2_000;
     const LEFT: usize = 10_000;
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), ON).await;
+    let app = TestApp::spawn_on(&server.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     decide(&app, "d").await;
     queue(&app, "1", 1, NEW - 1).await;

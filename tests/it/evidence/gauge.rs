@@ -12,6 +12,8 @@ use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::redis_fixture::now_ms;
+#[cfg(target_os = "linux")]
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::ask_body;
 
 const SCOPE: &str = "tenant:acme";
@@ -109,7 +111,7 @@ async fn e22_an_entry_ahead_of_the_clock_ages_from_when_it_was_seen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e22_entries_queued_before_a_clock_jump_raise_no_alarm() {
     let redis = tokio::task::block_in_place(JumpingRedis::start);
-    let app = TestApp::spawn_on(&redis.server.url(), ON).await;
+    let app = TestApp::spawn_on(&redis.server.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
     decided.expect(200);

@@ -12,6 +12,7 @@ use super::fixture::{EvidenceFixture, ON, signer};
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::harness::app::TestApp;
 use crate::harness::redis_fixture::now_ms;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::ask_body;
 
 const SCOPE: &str = "tenant:acme";
@@ -64,7 +65,7 @@ async fn e03_a_decision_repeated_for_outdated_policies_is_attested_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e03_a_decision_repeated_at_midnight_is_attested_once() {
     let redis = block_in_place(JumpingRedis::start);
-    let app = TestApp::spawn_on(&redis.server.url(), ON).await;
+    let app = TestApp::spawn_on(&redis.server.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
@@ -84,7 +85,7 @@ async fn e03_a_decision_repeated_at_midnight_is_attested_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e14_after_the_clock_is_set_back_records_store_the_place_of_their_entry() {
     let redis = block_in_place(JumpingRedis::start);
-    let app = TestApp::spawn_on(&redis.server.url(), ON).await;
+    let app = TestApp::spawn_on(&redis.server.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     let partition = app.callers[0].partition;
     let unsigned = app.store.keys().unsigned(partition);

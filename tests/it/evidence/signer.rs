@@ -11,6 +11,7 @@ use crate::harness::app::TestApp;
 use crate::harness::past_day::{End, PastDay};
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::replicas::RedisPair;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::ask_body;
 use crate::harness::store;
 use budget_authority::domain::dialect::Dialect;
@@ -134,7 +135,7 @@ async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
 async fn e16_an_entry_that_could_not_be_removed_is_removed_later() {
     let redis = tokio::task::spawn_blocking(RedisServer::start);
     let redis = redis.await.expect("a server");
-    let app = TestApp::spawn_on(&redis.url(), ON).await;
+    let app = TestApp::spawn_on(&redis.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     let body = ask_body("k", SCOPE, 1);
     app.post("/v1/reservations", body).await.expect(200);
@@ -171,7 +172,7 @@ async fn eventually_signed(issued: &mut EvidenceFixture) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e16_with_waiting_an_entry_is_removed_once_replicas_have_its_envelope() {
     let pair = block_in_place(RedisPair::start);
-    let app = TestApp::spawn_on(&pair.master.url(), ON).await;
+    let app = TestApp::spawn_on(&pair.master.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     app.budget(SCOPE, 1_000, 0).await;
     let body = ask_body("k", SCOPE, 1);
     app.post("/v1/reservations", body).await.expect(200);
@@ -180,6 +181,8 @@ async fn e16_with_waiting_an_entry_is_removed_once_replicas_have_its_envelope() 
     for (replicas, signed) in [(2, 0), (1, 1)] {
         let mut options = RedisOptions::new(pair.master.url());
         options.wait = replicas;
+        // It waits for a quarter of this.
+        options.timeout = Duration::from_secs(8);
         let (keys, dialect) = (app.store.keys().clone(), Dialect::Service.as_str());
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let store = Store::new(&options, keys, dialect, metrics.expect("distinct names"));

@@ -6,6 +6,7 @@ use tokio::task::block_in_place;
 use super::fixture::{EvidenceFixture, ON, signer};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 
 const ROUNDS: usize = 200;
@@ -76,7 +77,7 @@ fn calls(call: impl Fn(usize) -> (String, Value)) -> Vec<(String, Value)> {
 async fn evidence_takes_the_documented_number_of_bytes() {
     let compact = ["--hash-max-listpack-value", "1024"];
     let server = block_in_place(move || RedisServer::start_with(&compact));
-    let app = TestApp::spawn_on(&server.url(), ON).await;
+    let app = TestApp::spawn_on(&server.url(), &[ON, LONG_REDIS_TIMEOUT].concat()).await;
     for scope in ["tenant:acme", "tenant:acme/workspace:w", SCOPE] {
         app.budget(scope, 1_000_000, 0).await;
     }
