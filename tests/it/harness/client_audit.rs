@@ -96,7 +96,7 @@ pub async fn check_clients(
     }
     replaying.join_all().await;
     // The leases of a killed dispatcher lapse after 10 s, and a worker that failed often pauses as long.
-    let limit = Duration::from_secs(45);
+    let limit = Duration::from_secs(120);
     within(limit, "all abandoned holds have expired", || async {
         let audit = LedgerAudit::read(fixture, tenant).await;
         audit.reservations_in("ACTIVE") == 0

@@ -66,13 +66,19 @@ pub fn init_log() {
 
 /// A store at `url` under a prefix of its own.
 pub fn store(url: &str) -> Store {
+    store_with(match redis::is_shared(url) {
+        // No outage is meant to reach it.
+        true => patient(url),
+        false => RedisOptions::new(url),
+    })
+}
+
+/// Options with which a busy machine does not look like an outage.
+pub fn patient(url: &str) -> RedisOptions {
     let mut options = RedisOptions::new(url);
-    if redis::is_shared(url) {
-        // No outage is meant to reach it: a busy machine shall not look like one.
-        options.timeout = Duration::from_secs(20);
-        options.connect_timeout = Duration::from_secs(10);
-    }
-    store_with(options)
+    options.timeout = Duration::from_secs(20);
+    options.connect_timeout = Duration::from_secs(10);
+    options
 }
 
 /// A store with options of the test's choice, under a prefix of its own.
@@ -115,7 +121,8 @@ impl<T, State: Debug> Condition for Result<T, State> {
     }
 }
 
-/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after a minute.
+/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after a minute: what takes a second
+/// alone may take many on a busy machine.
 pub async fn eventually<C: Condition, F>(what: &str, condition: impl FnMut() -> F) -> C::Reached
 where
     F: Future<Output = C>,
@@ -179,7 +186,7 @@ pub fn kill_time(short: Duration) -> Duration {
     set.map_or(short, Duration::from_secs)
 }
 
-/// How long a condition may take on a busy machine, which may stall any process for seconds.
+/// How long [`eventually`] asks.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a condition is asked.
