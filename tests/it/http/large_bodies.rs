@@ -17,6 +17,7 @@ use crate::harness::process::Replica;
 use crate::harness::raw::response_to;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::runtime::round_trips::Monitor;
 
 /// How often each client tries: a reset comes now and then.
@@ -153,7 +154,7 @@ async fn a_large_body_is_not_read_before_its_key_is_checked() {
                 let raw = response_to(app.address, head.as_bytes()).await;
                 assert_eq!(raw.error(), (status, code.to_owned()), "{path} {length}");
                 assert!(
-                    begun.elapsed() < Duration::from_secs(5),
+                    begun.elapsed() < Duration::from_secs(8),
                     "it waited for the body"
                 );
             }
@@ -176,7 +177,7 @@ async fn decide(app: &TestApp, tenant: usize, number: usize, bytes: usize) -> Re
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_above_4_kib_costs_one_more_round_trip() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     let trips = &app.store.metrics().extra_round_trips;
     let counted = || trips.with_label_values(&["large_body"]).get();
     // Warm: the scripts are loaded.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Store, StoreMetrics};
 use budget_authority::tools::dev::child;
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::patient;
 use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
 
@@ -78,7 +79,7 @@ impl Drop for Service {
 async fn fixture(redis_url: &str, prefix: &str) -> LedgerFixture {
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let keys = Keys::new(prefix).expect("a prefix");
-    let store = Store::new(&RedisOptions::new(redis_url), keys, "service", metrics);
+    let store = Store::new(&patient(redis_url), keys, "service", metrics);
     let fixture = LedgerFixture::on(store.expect("a store")).await;
     fixture.budget_of(0, "tenant:acme", 1_000).await;
     fixture

@@ -14,7 +14,7 @@ use budget_authority::api::state::Handles;
 use budget_authority::config::ServeConfig;
 use budget_authority::serve::{Listeners, ServeError, run};
 use budget_authority::shutdown::Shutdown;
-use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Store, StoreMetrics};
 use budget_authority::telemetry::Telemetry;
 use reqwest::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ use crate::harness::app::{ANY, config};
 use crate::harness::http;
 use crate::harness::process::Replica;
 use crate::harness::redis::{RedisServer, shared};
-use crate::harness::{eventually, store};
+use crate::harness::{eventually, patient, store};
 
 pub(crate) struct Service {
     pub(crate) api: SocketAddr,
@@ -106,6 +106,16 @@ impl Service {
         format!("http://{}{path}", self.api)
     }
 
+    /// A request in flight, which has its response when the test lets it go.
+    async fn hold(&self) -> JoinHandle<reqwest::Result<reqwest::Response>> {
+        let running = tokio::spawn(http::client().post(self.url("/held")).send());
+        eventually("the request is in flight", async || {
+            self.held.begun.load(Ordering::SeqCst) == 1
+        })
+        .await;
+        running
+    }
+
     async fn status(&self, path: &str) -> StatusCode {
         http::get(self.url(path))
             .await
@@ -143,8 +153,11 @@ async fn readiness_follows_redis_and_liveness_does_not() {
         "/live",
         "/actuator/health/liveness",
     ] {
-        let response = http::get(service.url(path)).await.expect("a response");
-        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let response = eventually("it is up", async || {
+            let response = http::get(service.url(path)).await.ok()?;
+            (response.status() == StatusCode::OK).then_some(response)
+        })
+        .await;
         assert_eq!(response.text().await.expect("text"), r#"{"status":"UP"}"#);
     }
     server.kill();
@@ -192,15 +205,9 @@ async fn shutdown_finishes_requests_in_flight_and_closes_idle_connections() {
     let mut head = [0; 12];
     idle.read_exact(&mut head).await.expect("a response");
     assert_eq!(&head, b"HTTP/1.1 200");
-    let slow = tokio::spawn(http::get(service.url("/slow")));
-    let metrics = format!("http://{}/metrics", service.metrics);
-    eventually("the request is in flight", || async {
-        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
-        text.contains("budget_http_requests_in_flight 1")
-            .then_some(())
-    })
-    .await;
+    let slow = service.hold().await;
     service.shutdown.begin();
+    service.held.go.notify_one();
     let response = slow.await.expect("no panic").expect("a response");
     assert_eq!(response.text().await.expect("text"), "done");
     let mut rest = Vec::new();
@@ -217,7 +224,7 @@ async fn shutdown_finishes_requests_in_flight_and_closes_idle_connections() {
 
 #[tokio::test]
 async fn during_the_shutdown_delay_it_is_not_ready_and_accepts_connections() {
-    let delay = Duration::from_secs(1);
+    let delay = Duration::from_secs(6);
     let service = Service::start(store(&shared().url()), delay).await;
     assert_eq!(service.status("/ready").await, StatusCode::OK);
     let mut idle = TcpStream::connect(service.api).await.expect("a connection");
@@ -264,15 +271,9 @@ async fn during_the_shutdown_delay_it_is_not_ready_and_accepts_connections() {
 #[tokio::test]
 async fn an_immediate_shutdown_waits_only_for_requests() {
     let service = Service::start(store(&shared().url()), Duration::from_secs(600)).await;
-    let slow = tokio::spawn(http::get(service.url("/slow")));
-    let metrics = format!("http://{}/metrics", service.metrics);
-    eventually("the request is in flight", || async {
-        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
-        text.contains("budget_http_requests_in_flight 1")
-            .then_some(())
-    })
-    .await;
+    let slow = service.hold().await;
     service.shutdown.begin_at_once();
+    service.held.go.notify_one();
     let response = slow.await.expect("no panic").expect("a response");
     assert_eq!(response.text().await.expect("text"), "done");
     let ended = tokio::time::timeout(Duration::from_secs(20), service.running).await;
@@ -356,8 +357,7 @@ async fn data_of_another_dialect_stops_the_service() {
     first.secret().await.expect("it starts");
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let keys = Keys::new(first.keys().prefix()).expect("a prefix");
-    let other =
-        Store::new(&RedisOptions::new(shared().url()), keys, "cycles", metrics).expect("a store");
+    let other = Store::new(&patient(&shared().url()), keys, "cycles", metrics).expect("a store");
     let service = Service::start(other, Duration::ZERO).await;
     let refused = service
         .running

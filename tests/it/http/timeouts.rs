@@ -16,7 +16,7 @@ use crate::http::serving::{LARGE, Service};
 
 const SHORT: Duration = Duration::from_millis(300);
 /// Far above any limit of these tests, far below the defaults.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(8);
 
 async fn service(connections: ConnectionLimits) -> Service {
     let grace = SHORT.as_millis().to_string();
@@ -147,21 +147,31 @@ async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let mut received = Vec::new();
     let _ = timeout(SOON, stream.read_to_end(&mut received)).await;
     assert!(received.len() < LARGE, "{}", received.len());
-    // One that reads slowly, but reads, gets it all.
+    // One that reads slowly, but reads, gets it all, though that takes longer than a pause may. A stall of the machine is no
+    // pause of the client, so it may take seconds here.
+    let limits = ConnectionLimits {
+        response: Duration::from_secs(4),
+        ..ConnectionLimits::default()
+    };
+    let longest = limits.response;
+    let service = self::service(limits).await;
+    let begun = Instant::now();
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
     stream.write_all(ask).await.expect("sent");
-    let (mut sum, mut part) = (0, vec![0; 1 << 20]);
-    for round in 0.. {
+    let (mut sum, mut pauses, mut part) = (0, 0, vec![0; 256 << 10]);
+    loop {
         match stream.read(&mut part).await.expect("still open") {
             0 => break,
             read => sum += read,
         }
-        if round % 16 == 0 {
+        if sum > pauses * (LARGE / 64) {
+            pauses += 1;
             // A slow client.
-            sleep(Duration::from_millis(20)).await;
+            sleep(Duration::from_millis(100)).await;
         }
     }
     assert!(sum > LARGE, "{sum}");
+    assert!(begun.elapsed() > longest, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
     let store = &target.app.store;
     target
         .app
-        .with_left_in_minute(Duration::from_secs(10))
+        .with_left_in_minute(Duration::from_secs(30))
         .await;
     target.app.get_with("first", "/v1/reservations").await;
     let outbox = store.keys().outbox(Partition::FIRST);

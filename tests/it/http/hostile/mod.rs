@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 /// A service on a Redis of its own, with a reservation, and a digest of all that is stored.
 pub struct Target {
@@ -45,7 +46,8 @@ impl Target {
     /// The same under these settings.
     pub async fn with(settings: &[&str]) -> Self {
         let redis = RedisServer::start_with(&["--appendonly", "no"]);
-        let app = TestApp::spawn_on(&redis.url(), settings).await;
+        let settings = [settings, LONG_REDIS_TIMEOUT].concat();
+        let app = TestApp::spawn_on(&redis.url(), &settings).await;
         app.budget("tenant:acme", 1_000_000, 0).await;
         let reserved = app.reserve("target", 100).await;
         let id = reserved.text("/reservation_id");
