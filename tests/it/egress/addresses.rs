@@ -60,14 +60,14 @@ async fn an_address_that_drops_packets_takes_only_its_share_of_the_time() {
         _ => vec![dead],
     });
     let limits = Limits {
-        connect: Duration::from_secs(1),
-        total: Duration::from_secs(5),
+        connect: Duration::from_secs(8),
+        total: Duration::from_secs(30),
     };
     let begun = Instant::now();
     let url = format!("http://two.test:{port}/");
     let delivered = deliver_within(&egress, "one", &url, limits).await;
     assert_eq!(delivered.map(|posted| posted.status), Ok(200));
-    assert!(begun.elapsed() < Duration::from_millis(950));
+    assert!(begun.elapsed() < Duration::from_millis(7_900));
     let url = format!("http://one.test:{port}/");
     let delivered = deliver_within(&egress, "one", &url, limits).await;
     assert_eq!(delivered, Err(PostError::Unreachable));

@@ -59,7 +59,7 @@ async fn subscriptions_and_host_names_do_not_share_connections() {
 #[tokio::test]
 async fn concurrent_deliveries_use_separate_connections_that_are_reused() {
     let egress = here();
-    let receiver = Receiver::start(Reply::After(Duration::from_millis(300))).await;
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(1))).await;
     for _ in 0..2 {
         let (a, b, c) = tokio::join!(
             status(&egress, &receiver),
@@ -185,10 +185,11 @@ async fn connections_close_with_the_egress_and_with_an_abandoned_attempt() {
 #[tokio::test]
 async fn a_thousand_deliveries_wait_for_a_slow_receiver_concurrently() {
     let egress = here();
-    let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    // All are sent before the first is done: no connection is free for another.
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(10))).await;
     let limits = Limits {
-        connect: Duration::from_secs(20),
-        total: Duration::from_secs(30),
+        connect: Duration::from_secs(30),
+        total: Duration::from_secs(60),
     };
     let begun = Instant::now();
     let mut under_way = tokio::task::JoinSet::new();
@@ -203,5 +204,5 @@ async fn a_thousand_deliveries_wait_for_a_slow_receiver_concurrently() {
         assert_eq!(delivered.status, 200);
     }
     assert_eq!(receiver.accepted(), 1_000);
-    assert!(begun.elapsed() < Duration::from_secs(25));
+    assert!(begun.elapsed() < Duration::from_secs(50));
 }

@@ -18,8 +18,8 @@ use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, trusting_egress};
 
 const LIMITS: Limits = Limits {
-    connect: Duration::from_secs(3),
-    total: Duration::from_secs(5),
+    connect: Duration::from_secs(10),
+    total: Duration::from_secs(20),
 };
 
 /// Egress that may reach this machine, which has all names.
