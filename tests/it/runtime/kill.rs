@@ -1,8 +1,9 @@
 //! Real processes, killed at random moments: each key has one outcome and the ledgers are exact.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Store, StoreMetrics};
 use tokio::task::block_in_place;
 
 use crate::harness::client_audit::check_clients;
@@ -11,6 +12,7 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, seed_ledgers};
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::{patient, within};
 
 /// Two API replicas and two dispatchers on a Redis that loses nothing it has acknowledged.
 struct Deployment {
@@ -28,21 +30,18 @@ enum KilledProcess {
 }
 
 impl Deployment {
+    /// `settings`: of the replicas.
     async fn start(settings: &[&str]) -> Self {
         let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
         let url = redis.url();
         let keys = Keys::new("kill").expect("a prefix");
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let metrics = metrics.expect("a fresh registry");
-        let mut options = RedisOptions::new(&url);
-        // The test reads while nothing is killed.
-        options.timeout = Duration::from_secs(20);
-        let store = Store::new(&options, keys, "service", metrics);
+        let store = Store::new(&patient(&url), keys, "service", metrics);
         let fixture = LedgerFixture::on(store.expect("a usable URL")).await;
         seed_ledgers(&fixture, 0, 1_000_000_000).await;
-        let replicas: Vec<_> = (0..2)
-            .map(|_| Replica::start(&url, "kill", settings))
-            .collect();
+        let replica = |_| Replica::start(&url, "kill", settings);
+        let replicas: Vec<_> = (0..2).map(replica).collect();
         for replica in &replicas {
             replica.ready().await;
         }
@@ -55,13 +54,9 @@ impl Deployment {
         }
     }
 
-    fn client(&self) -> RetryingClient {
-        let addresses: Vec<_> = self
-            .replicas
-            .iter()
-            .map(|replica| replica.address)
-            .collect();
-        RetryingClient::new(&addresses, &self.fixture.keys[0])
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let replicas = self.replicas.iter();
+        replicas.map(|replica| replica.address).collect()
     }
 
     fn kill(&mut self, victim: KilledProcess) {
@@ -82,20 +77,33 @@ impl Deployment {
 /// Random clients act while `times` victims are killed and started again; then everything must add up. Returns how often they
 /// had to retry.
 async fn survive(victims: &[KilledProcess], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
-    // Where neither a replica nor Redis is killed, a busy machine shall not look like an outage.
-    let settings: &[&str] = match victims {
-        [KilledProcess::Dispatcher] => LONG_REDIS_TIMEOUT,
-        _ => &[],
+    let is_harmless = |victim: &KilledProcess| matches!(victim, KilledProcess::Dispatcher);
+    let undisturbed = victims.iter().all(is_harmless);
+    // Where no request may be disturbed, a busy machine shall not do it.
+    let settings: &[&str] = match undisturbed {
+        true => LONG_REDIS_TIMEOUT,
+        false => &[],
     };
     let mut deployment = Deployment::start(settings).await;
-    let client = deployment.client();
+    let (addresses, key) = (deployment.addresses(), &deployment.fixture.keys[0]);
+    let client = match undisturbed {
+        true => RetryingClient::with_long_timeout(&addresses, key),
+        false => RetryingClient::new(&addresses, key),
+    };
     let clients = RandomClients::start(&client, "acme", 24);
     for _ in 0..times {
         let pause = rand::random_range(pause_ms.clone());
         // The test kills at any moment.
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let victim = victims[rand::random_range(0..victims.len())];
+        let decided = client.decisions();
         block_in_place(|| deployment.kill(victim));
+        // On a busy machine all could be killed before any has started.
+        let limit = Duration::from_secs(60);
+        within(limit, "the clients go on", async || {
+            client.decisions() > decided + 5
+        })
+        .await;
     }
     let clients = clients.stop().await;
     let totals = check_clients(&deployment.fixture, 0, &clients).await;
