@@ -16,6 +16,10 @@ use crate::harness::redis::{RedisServer, free_port};
 async fn health(arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_budget-authority"));
     command.arg("health").args(arguments);
+    if !arguments.contains(&"--timeout-ms") {
+        // A busy machine shall not look like a process that does not respond.
+        command.args(["--timeout-ms", "10000"]);
+    }
     command.envs(environment.iter().copied());
     ran(command.output().await.expect("it is built"))
 }
@@ -137,7 +141,7 @@ async fn it_waits_until_a_process_that_starts_later_is_healthy() {
     let first = tokio::net::TcpListener::bind(replica.address);
     let first = first.await.expect("its port is free");
     let url = format!("http://{}", replica.address);
-    let arguments = ["--wait-s", "20", "--url", &url];
+    let arguments = ["--wait-s", "60", "--url", &url];
     let (exited, ()) = tokio::join!(health(&arguments, &[]), async {
         drop(first.accept().await.expect("a connection"));
         drop(first);

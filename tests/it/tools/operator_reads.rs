@@ -7,6 +7,7 @@ use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 #[tokio::test]
 async fn events_are_tailed_and_audit_entries_found() {
@@ -88,9 +89,11 @@ async fn a_tail_follows_until_its_pipe_closes() {
 async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "300"]).await;
+    let first = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
+    let app = first.replica(&["--redis-timeout-ms", "300"]).await;
+    let first = AdminCli { app: first };
+    first.run("tenant create umbrella").await.done();
     let operator = AdminCli { app };
-    operator.run("tenant create umbrella").await.done();
     let mut tail = operator
         .command("--json event tail --tenant umbrella -n 0 --follow")
         .stdout(std::process::Stdio::piped())
