@@ -17,7 +17,7 @@ use crate::harness::app::TestApp;
 use crate::harness::due_events::due_events;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::RedisServer;
-use crate::harness::{eventually, store};
+use crate::harness::{eventually, patient, store_with};
 
 const SYSTEM: &str = "__system__";
 
@@ -140,7 +140,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
             replica.count(subject.clone(), "key_expired", || cause(actor));
         }
     };
-    fixture.with_left_in_minute(Duration::from_secs(10)).await;
+    fixture.with_left_in_minute(Duration::from_secs(25)).await;
     let now_ms = store.clock().now_ms();
     for (replica, number) in replicas.iter().zip([3, 4]) {
         refuse(replica, number);
@@ -196,7 +196,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
 async fn keys_above_the_bound_are_counted_as_unknown() {
     let fixture = LedgerFixture::new().await;
     let failures = AuthFailures::new(fixture.store.clone());
-    fixture.with_left_in_minute(Duration::from_secs(10)).await;
+    fixture.with_left_in_minute(Duration::from_secs(25)).await;
     for number in 0..1_030 {
         let subject = Subject::Key {
             tenant: tenant_id("acme"),
@@ -215,7 +215,7 @@ async fn keys_above_the_bound_are_counted_as_unknown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_kept_while_redis_is_down_and_delay_no_request() {
     let mut server = block_in_place(RedisServer::start);
-    let store = store(&server.url());
+    let store = store_with(patient(&server.url()));
     store.secret().await.expect("Redis answers");
     let fixture = LedgerFixture::on(store.clone()).await;
     let failures = AuthFailures::new(store.clone());
@@ -242,7 +242,7 @@ async fn counts_are_kept_while_redis_is_down_and_delay_no_request() {
 #[tokio::test]
 async fn a_service_stores_its_counts_at_shutdown() {
     let app = TestApp::spawn().await;
-    app.with_left_in_minute(Duration::from_secs(10)).await;
+    app.with_left_in_minute(Duration::from_secs(25)).await;
     app.get_with("nonsense", "/v1/reservations").await;
     emitted_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     for _ in 0..20 {

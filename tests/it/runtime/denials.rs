@@ -169,7 +169,7 @@ async fn only_denials_that_are_decided_again_emit_again() {
 async fn denials_above_the_rate_are_counted_exactly_and_rolled_up_in_one_event() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1, 0).await;
-    app.with_left_in_minute(Duration::from_secs(5)).await;
+    app.with_left_in_minute(Duration::from_secs(25)).await;
     let (caller, keys) = (&app.callers[0], app.store.keys());
     let counted = keys.denials(caller.partition, "acme");
     // As after 597 denials of this minute: three are left.

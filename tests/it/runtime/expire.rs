@@ -9,8 +9,8 @@ use budget_authority::store::{Lane, Lease, Store};
 
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::redis_fixture::now_ms;
-use crate::harness::store;
 use crate::harness::tenant_fixture::TenantFixture;
+use crate::harness::{patient, store, store_with};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -263,7 +263,7 @@ async fn one_sweeper_expires_thousands_a_second() {
     };
     let server = RedisServer::start_with(&["--hash-max-listpack-value", "1024"]);
     for tenants in [1, 8] {
-        let store = store(&server.url());
+        let store = store_with(patient(&server.url()));
         let due_ms = now_ms(&store).await - 10;
         let mut leases = Vec::new();
         for number in 0..tenants {

@@ -15,6 +15,7 @@ use super::policies::{acme, decided, kept};
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::http;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::ask_body;
 
 const ROOT: &str = "tenant:acme";
@@ -349,22 +350,34 @@ async fn policies_are_complete_when_they_take_several_reads() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     app.budget(ROOT, 1_000_000, 1_000).await;
     let run = async |key: &str| -> BTreeMap<String, u64> {
         // The first one registers the day and reads the policies, and the minute begins with it.
         let warm = format!("{key}-warm");
         app.reserve(&warm, 1).await.expect(200);
-        app.store.reset_statistics().await.expect("Redis answers");
-        app.reserve(key, 1).await.expect(200);
-        let statistics = app.store.statistics().await;
-        let commands = statistics.expect("Redis answers").commands.into_iter();
-        // The replica reads the settings of Redis now and then.
-        let others = ["info", "config|get", "config|resetstat"];
-        commands
-            .filter(|(name, _)| !others.contains(&name.as_str()))
-            .map(|(name, command)| (name, command.calls))
-            .collect()
+        let mut least: Option<BTreeMap<String, u64>> = None;
+        // The replica has calls of its own now and then: the least of five reserves is without them.
+        for round in 0..5 {
+            app.store.reset_statistics().await.expect("Redis answers");
+            app.reserve(&format!("{key}-{round}"), 1).await.expect(200);
+            let statistics = app.store.statistics().await;
+            let commands = statistics.expect("Redis answers").commands.into_iter();
+            // So are the settings of Redis that it reads.
+            let others = ["info", "config|get", "config|resetstat"];
+            let commands: BTreeMap<String, u64> = commands
+                .filter(|(name, _)| !others.contains(&name.as_str()))
+                .map(|(name, command)| (name, command.calls))
+                .collect();
+            let sum = |commands: &BTreeMap<String, u64>| commands.values().sum::<u64>();
+            if least
+                .as_ref()
+                .is_none_or(|least| sum(&commands) < sum(least))
+            {
+                least = Some(commands);
+            }
+        }
+        least.expect("there were five")
     };
     let none = run("none").await;
     assert_eq!(none.get("evalsha"), Some(&1), "{none:?}");
@@ -375,7 +388,7 @@ async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
     assert_eq!(run("ninety-nine").await, none);
     let limits = json!({"priority": 100, "rate_limits": {"max_reservations_per_minute": 1_000}});
     app.policy("limits", ROOT, limits).await;
-    app.with_left_in_minute(Duration::from_secs(5)).await;
+    app.with_left_in_minute(Duration::from_secs(25)).await;
     let mut limited = none;
     for name in ["hmget", "hset"] {
         *limited.entry(name.to_owned()).or_default() += 1;

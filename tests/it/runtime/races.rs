@@ -256,10 +256,12 @@ async fn no_more_extensions_are_granted_than_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_committed_or_expires_but_never_both() {
+    // A busy machine may take seconds until the first is committed.
+    const TTL_MS: i64 = 8_000;
     let replicas = Replicas::with_budget(10_000).await;
     let creates = (0..60).map(|n| {
         let (path, mut body) = create(&format!("r{n}"), 10);
-        body["ttl_ms"] = json!(2_000);
+        body["ttl_ms"] = json!(TTL_MS);
         body["grace_period_ms"] = json!(0);
         (path, body)
     });
@@ -268,7 +270,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
         .iter()
         .map(|response| response.text("reservation_id").to_owned());
     let fixture = &replicas.replicas[0];
-    let due_ms = now_ms(&fixture.store).await + 2_000;
+    let due_ms = now_ms(&fixture.store).await + TTL_MS;
     let mut rivals = JoinSet::new();
     for (n, id) in ids.enumerate() {
         let (client, store) = (replicas.client.clone(), fixture.store.clone());
@@ -276,7 +278,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
         rivals.spawn(async move {
             // The first at once, the last when all is over, the others just when the holds end.
             let offset_ms = match n {
-                0 => -2_000,
+                0 => -TTL_MS,
                 59 => 300,
                 n => 2 * n as i64 - 80,
             };
@@ -308,15 +310,17 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_holds_return_to_all_requests_without_a_sweeper() {
+    // The early request may take seconds on a busy machine.
+    const TTL_MS: i64 = 8_000;
     let replicas = Replicas::with_budget(100).await;
-    replicas.reserve("dead", 95, 1_000).await;
+    replicas.reserve("dead", 95, TTL_MS).await;
     replicas
         .client
         .post("/v1/reservations", &reserve_body("early", 10))
         .await
         .expect(409);
     let store = &replicas.replicas[0].store;
-    let over_ms = now_ms(store).await + 1_000;
+    let over_ms = now_ms(store).await + TTL_MS;
     eventually("the hold is past its end", || async {
         now_ms(store).await > over_ms
     })

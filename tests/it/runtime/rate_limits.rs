@@ -17,7 +17,7 @@ const MINUTE_MS: i64 = 60_000;
 async fn acme(limits: Value) -> (TestApp, String) {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    app.with_left_in_minute(Duration::from_secs(8)).await;
+    app.with_left_in_minute(Duration::from_secs(25)).await;
     let policy = app
         .policy("limits", "tenant:acme/*", json!({"rate_limits": limits}))
         .await;

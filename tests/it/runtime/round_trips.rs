@@ -13,6 +13,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::eventually;
 use crate::harness::random_clients::action;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::tokens;
 
 /// Sees every command that clients send to a server. Commands of scripts are not clients' commands.
@@ -198,7 +199,7 @@ async fn send(app: &TestApp, step: &Step) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_request_costs_one_round_trip_once_warm() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     for scope in ["tenant:acme", "tenant:acme/workspace:w"] {
         app.budget(scope, 1_000_000, 1_000).await;
     }
@@ -272,7 +273,7 @@ async fn extra_round_trips_are_counted_by_reason() {
 async fn a_flood_of_bad_keys_writes_next_to_nothing() {
     const FLOOD: usize = 200;
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     app.change_key(&app.keys[0], &[("status", "REVOKED")]).await;
     for key in ["nonsense", &app.keys[0]] {
         app.get_with(key, "/v1/reservations").await;
@@ -301,10 +302,10 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_request_of_a_key_costs_one_look_up() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     app.reserve("warm", 1).await;
-    let replica = app.replica(&[]).await;
+    let replica = app.replica(LONG_REDIS_TIMEOUT).await;
     // Twice: requests take turns on two connections, and each opens with its first.
     for _ in 0..2 {
         replica.reserve("warm", 1).await;
@@ -341,7 +342,7 @@ async fn many_rows(app: &TestApp, rows: usize) {
 async fn a_list_takes_one_round_trip_per_full_script_call() {
     const ROWS: usize = 450;
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     many_rows(&app, ROWS).await;
     let paging = || {
         let extra = &app.store.metrics().extra_round_trips;

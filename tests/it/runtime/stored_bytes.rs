@@ -15,7 +15,7 @@ const SETTING: &str = "BUDGET_STORED_BYTES_PER_MINUTE";
 async fn service() -> TestApp {
     let app = TestApp::spawn_on(&shared().url(), &["--stored-bytes-per-minute", "10000"]).await;
     app.budget(ROOT, 100_000, 0).await;
-    app.with_left_in_minute(Duration::from_secs(8)).await;
+    app.with_left_in_minute(Duration::from_secs(25)).await;
     app
 }
 

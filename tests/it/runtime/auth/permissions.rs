@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{operations, send_with, with_a_reservation};
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 #[tokio::test]
 async fn each_operation_needs_its_permission_and_no_other() {
@@ -99,7 +100,7 @@ fn neighbour(shares: bool) -> String {
 #[tokio::test]
 async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_every_partition() {
     let redis = RedisServer::start_with(&["--appendonly", "no"]);
-    let mut app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let mut app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let mut ids = Vec::new();
     for name in [neighbour(true), neighbour(false)] {

@@ -5,13 +5,15 @@ use serde_json::json;
 use super::{Fixture, rows, texts};
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
 
 const NOTE: usize = 900_000;
 
 /// Ten reservations with much metadata.
 async fn with_long_metadata(redis: &RedisServer) -> Fixture {
-    let app = TestApp::spawn_on(&redis.url(), &["--metadata-bytes", "1048576"]).await;
+    let settings = [&["--metadata-bytes", "1048576"][..], LONG_REDIS_TIMEOUT].concat();
+    let app = TestApp::spawn_on(&redis.url(), &settings).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let mut ids = Vec::new();
     for number in 0..10 {
@@ -170,7 +172,7 @@ async fn a_large_gathering_is_paged_in_order() {
 #[tokio::test]
 async fn a_replay_of_a_create_reads_no_extensions() {
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let first = app.reserve("k", 10).await;
     let keys = app.store.keys();

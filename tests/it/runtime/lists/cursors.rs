@@ -132,7 +132,7 @@ async fn rows_of_one_millisecond_are_read_in_bounded_steps() {
     const HOLDS: usize = 20_000;
     const INDEX_READS: [&str; 4] = ["zcount", "zrange", "zrangebyscore", "zrevrangebyscore"];
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let created = now_ms(&app.store).await - 1_000;
     let mut ids = tenant.write_holds(HOLDS, created + 3_600_000).await;

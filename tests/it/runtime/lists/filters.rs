@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 const ALL: [&str; 6] = ["active", "committed", "expired", "last", "late", "released"];
 
@@ -135,7 +136,7 @@ async fn offsets_and_fractions_of_seconds_are_read_a_bare_plus_included() {
 #[tokio::test]
 async fn a_list_without_a_lower_bound_costs_no_more() {
     let redis = crate::harness::redis::RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.reserve("k", 1).await;
     let calls = || {

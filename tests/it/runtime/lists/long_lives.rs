@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{Fixture, texts};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -39,7 +40,7 @@ async fn age(list: &Fixture, id: &str, days: i64) {
 #[tokio::test]
 async fn a_hold_that_was_extended_for_months_is_listed_and_the_first_page_costs_one_call() {
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     app.set_tenant(&[("status", "ACTIVE")]).await;
     let mut ids = Vec::new();
