@@ -24,25 +24,33 @@ const GUESSING: [&str; 4] = ["--key-failures", "3", "--trusted-proxies", "127.0.
 async fn guessing_admin_keys_is_slowed_for_that_client_and_a_right_key_is_always_served() {
     let app = TestApp::spawn_on(&shared().url(), &GUESSING).await;
     let (guesser, operator) = ("192.0.2.1", "192.0.2.2");
-    for _ in 0..3 {
-        ask(&app, "wrong", guesser)
-            .await
-            .refused(401, "UNAUTHORIZED");
-    }
-    let begun = Instant::now();
-    let refused = ask(&app, "wrong", guesser)
-        .await
-        .refused(429, "LIMIT_EXCEEDED");
-    assert!(
-        begun.elapsed() >= Duration::from_millis(250),
-        "it is slowed"
-    );
-    assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
+    // On a busy machine a pause may be over before the next guess, which then counts; the next pause is longer.
+    let mut failures = 0;
+    let refused = loop {
+        let begun = Instant::now();
+        let response = ask(&app, "wrong", guesser).await;
+        if response.status != 401 {
+            assert!(
+                begun.elapsed() >= Duration::from_millis(250),
+                "it is slowed"
+            );
+            break response.refused(429, "LIMIT_EXCEEDED");
+        }
+        failures += 1;
+        assert!(failures < 10, "never slowed");
+    };
+    assert!(failures >= 3, "{failures}");
+    // It says how long the rest of the pause is.
+    let wait = refused.header("retry-after").expect("a time");
+    assert!(failures > 3 || wait == "1", "{refused:?}");
     assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
-    assert_eq!(refused.at("/details"), &json!({"limit": 3, "present": 3}));
+    assert_eq!(
+        refused.at("/details"),
+        &json!({"limit": 3, "present": failures})
+    );
     let message = refused.text("/message");
     assert!(
-        message.contains(guesser) && message.contains("try again in 1 s"),
+        message.contains(guesser) && message.contains(&format!("try again in {wait} s")),
         "{message}"
     );
     ask(&app, ADMIN_KEY, operator).await.expect(200);
@@ -53,7 +61,7 @@ async fn guessing_admin_keys_is_slowed_for_that_client_and_a_right_key_is_always
     let audited = app.admin_fixture().audit(first, "__unauth__");
     assert_eq!(
         audited.len(),
-        3,
+        failures,
         "who has to wait is not audited: {audited:?}"
     );
     // Beside the guesser, on the same address.
@@ -94,13 +102,24 @@ async fn guessing_the_secret_of_an_api_key_is_slowed_for_that_client_and_the_rig
         fastest = fastest.min(time_of(right, "192.0.2.1", 200).await);
     }
     let delay = Duration::from_millis(250);
+    // A busy machine takes its time, too: the fastest of many counts.
+    for _ in 0..20 {
+        if fastest < delay {
+            break;
+        }
+        fastest = fastest.min(time_of(right, "192.0.2.1", 200).await);
+    }
     assert!(
         slowest >= delay && fastest < delay,
         "{slowest:?} {fastest:?}"
     );
     let mut fastest = Duration::MAX;
-    for client in ["192.0.2.2", "192.0.2.3", "192.0.2.4"] {
-        fastest = fastest.min(time_of(&wrong, client, 401).await);
+    for client in 2..20 {
+        let client = format!("192.0.2.{client}");
+        fastest = fastest.min(time_of(&wrong, &client, 401).await);
+        if fastest < delay {
+            break;
+        }
     }
     assert!(fastest < delay, "another client: {fastest:?}");
 }

@@ -28,8 +28,8 @@ async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_update_costs_one_round_trip_and_one_look_up_on_another_replica() {
     let server = block_in_place(RedisServer::start);
-    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
-    let replica = app.replica(&[]).await;
+    let app = umbra_on(TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await).await;
+    let replica = app.replica(LONG_REDIS_TIMEOUT).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(key(&app, &["budgets:read"]).await.0);
@@ -71,7 +71,7 @@ async fn a_key_update_costs_one_round_trip_and_one_look_up_on_another_replica() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_keys_costs_two_round_trips() {
     let server = block_in_place(RedisServer::start);
-    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await).await;
     for _ in 0..30 {
         key(&app, &["budgets:read"]).await;
     }
@@ -96,7 +96,7 @@ async fn a_page_of_keys_costs_two_round_trips() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_budgets_reads_one_more_than_it_has_for_a_restricted_key_too() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
     for index in 0..30 {
         let scope = format!("tenant:acme/agent:a{index}");
         budget(&app, "acme", &scope, "TOKENS", 10).await;
@@ -132,27 +132,36 @@ async fn the_create_of_a_subscription_takes_two_round_trips() {
     }
     let mut monitor = Monitor::on(&server);
     for is_of_operator in [false, true] {
-        way.delay(DELAY);
-        let begun = Instant::now();
-        let response = match is_of_operator {
-            false => by_key().await,
-            true => of_operator().await,
-        };
-        let took = begun.elapsed();
-        way.delay(Duration::ZERO);
-        response.expect(201);
-        assert!((DELAY * 2..DELAY * 3).contains(&took), "{took:?}");
-        // Two commands at a time: the check and the rules for addresses, the subscription and its entry in the directory.
-        let mut seen = block_in_place(|| monitor.seen());
-        seen.sort();
-        assert_eq!(seen, ["evalsha", "evalsha", "hmget", "zadd"]);
+        let mut fastest = Duration::MAX;
+        // A busy machine may take longer: the fastest of ten counts.
+        for _ in 0..10 {
+            way.delay(DELAY);
+            let begun = Instant::now();
+            let response = match is_of_operator {
+                false => by_key().await,
+                true => of_operator().await,
+            };
+            let took = begun.elapsed();
+            way.delay(Duration::ZERO);
+            response.expect(201);
+            assert!(took >= DELAY * 2, "{took:?}");
+            // Two commands at a time: the check and the rules for addresses, the subscription and its entry in the directory.
+            let mut seen = block_in_place(|| monitor.seen());
+            seen.sort();
+            assert_eq!(seen, ["evalsha", "evalsha", "hmget", "zadd"]);
+            fastest = fastest.min(took);
+            if fastest < DELAY * 3 {
+                break;
+            }
+        }
+        assert!(fastest < DELAY * 3, "{fastest:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_log_counts_only_the_days_that_it_needs() {
     let server = block_in_place(RedisServer::start);
-    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+    let app = umbra_on(TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await).await;
     for _ in 0..10 {
         key(&app, &["budgets:read"]).await;
     }

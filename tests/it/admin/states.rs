@@ -7,6 +7,7 @@ use crate::harness::admin_fixture::{AdminFixture, tenant_id};
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
 use budget_authority::store::Lane;
@@ -99,7 +100,9 @@ async fn a_blocked_close_emits_one_event_and_one_audit_entry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_close_responds_that_it_is_in_progress() {
     let redis = tokio::task::block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "400"]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
+    // Its requests end before the pause of Redis does.
+    let hasty = app.replica(&["--redis-timeout-ms", "1000"]).await;
     let tenant = TenantFixture::on(app.store.clone(), "umbra").await;
     tenant.crowd(50, 30_000).await;
     let (store, key) = (
@@ -113,12 +116,12 @@ async fn a_blocked_close_responds_that_it_is_in_progress() {
             let seen = store.send(Lane::Background, (&key, &look)).await;
             if seen.is_ok_and(|seen| redis::from_redis_value::<bool>(seen).expect("a flag")) {
                 let mut pause = redis::cmd("CLIENT");
-                pause.arg("PAUSE").arg(2_000).arg("WRITE");
+                pause.arg("PAUSE").arg(3_000).arg("WRITE");
                 return store.send(Lane::Background, (&key, &pause)).await;
             }
         }
     });
-    let response = app
+    let response = hasty
         .patch_as_admin(&format!("{TENANTS}/umbra"), json!({"status": "CLOSED"}))
         .await;
     watch.await.expect("no panic").expect("paused");
@@ -133,7 +136,7 @@ async fn a_blocked_close_responds_that_it_is_in_progress() {
     );
     assert_eq!(response.header("retry-after"), Some("1"));
     // Real time, in which the close must not continue: there is no dispatcher.
-    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(3_100)).await;
     assert!(tenant.active().await > 0 && tenant.is_closing().await);
     eventually("another close ends", || async {
         let path = format!("{TENANTS}/umbra");

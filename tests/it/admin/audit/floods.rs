@@ -36,7 +36,7 @@ fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
 async fn keyless_requests_are_audited_up_to_a_bound_and_counted_exactly() {
     const FLOOD: usize = 650;
     let app = TestApp::spawn().await;
-    app.with_left_in_minute(Duration::from_secs(20)).await;
+    app.with_left_in_minute(Duration::from_secs(35)).await;
     for _ in 0..FLOOD {
         let request = app.request(Method::GET, "/v1/admin/tenants");
         app.send(request).await.expect(401);
@@ -183,7 +183,7 @@ async fn refused(app: &TestApp, tenant: usize) -> Vec<(String, Vec<String>)> {
 #[tokio::test]
 async fn forbidden_requests_are_rolled_up_per_tenant() {
     let app = TestApp::spawn().await;
-    app.with_left_in_minute(Duration::from_secs(20)).await;
+    app.with_left_in_minute(Duration::from_secs(35)).await;
     let (keys, caller) = (app.store.keys(), &app.callers[0]);
     let counter = keys.audit_failures(caller.partition, "acme");
     // As after 580 entries of this minute: 20 are left.

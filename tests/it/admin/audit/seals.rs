@@ -17,6 +17,7 @@ use crate::admin::http::TENANTS;
 use crate::harness::app::TestApp;
 use crate::harness::audit_chain::{LEASE, seal_everything, sealer};
 use crate::harness::redis::RedisCluster;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
 
 /// The chain, computed from the log.
@@ -224,7 +225,7 @@ async fn the_watermark_is_the_time_at_which_all_entries_were_sealed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_the_chains_of_all_masters_are_sealed_listed_and_verified() {
     let cluster = block_in_place(RedisCluster::start);
-    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
     let tenants: Vec<String> = (0..6).map(|number| format!("tenant-{number}")).collect();
     for tenant in &tenants {
         let body = json!({"tenant_id": tenant, "name": tenant});

@@ -13,7 +13,7 @@ use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
-use budget_authority::store::{Keys, Lane, Lease, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Lane, Lease, Store, StoreMetrics};
 use prometheus::Registry;
 use rand::RngExt;
 use reqwest::Method;
@@ -28,7 +28,8 @@ use crate::harness::bulk_calls::{BUDGETS, fund, ids, ledgers};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
-use crate::harness::{eventually, within};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::{eventually, patient, within};
 
 pub(crate) const COUNT: usize = 45;
 pub(crate) const CAUSE: &str = "source service-admin\nactor admin\nrequest_id req_1\ntrace_id 0af7651916cd43dd8448eb211c80319c";
@@ -330,9 +331,9 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
     let url = redis.url();
     let metrics = StoreMetrics::register(&Registry::new()).expect("a fresh registry");
     let keys = Keys::new("bulk").expect("a prefix");
-    let store =
-        Store::new(&RedisOptions::new(&url), keys, "service", metrics).expect("a usable URL");
-    let mut replica = Replica::start(&url, "bulk", &["--admin-keys", ADMIN_KEY]);
+    let store = Store::new(&patient(&url), keys, "service", metrics).expect("a usable URL");
+    let settings = [&["--admin-keys", ADMIN_KEY][..], LONG_REDIS_TIMEOUT].concat();
+    let mut replica = Replica::start(&url, "bulk", &settings);
     replica.ready().await;
     AdminFixture::on(store.clone()).tenant("umbra").await;
     ledgers(&store, "umbra", ROWS).await;
@@ -360,7 +361,7 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
         calls += 1;
         assert!(calls <= 10, "never killed in the middle");
         let sent = tokio::spawn(call(&format!("k{calls}")).send());
-        within(Duration::from_secs(20), "some rows are done", || async {
+        within(Duration::from_secs(60), "some rows are done", || async {
             length().await > before + 20
         })
         .await;
@@ -376,7 +377,7 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
     let all = before + ROWS;
     let _dispatcher = Process::dispatcher(&url, "bulk");
     within(
-        Duration::from_secs(40),
+        Duration::from_secs(90),
         "a dispatcher does the rest",
         || async { (length().await >= all).then_some(()) },
     )

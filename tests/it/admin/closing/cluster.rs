@@ -11,14 +11,14 @@ use tokio::task::{block_in_place, spawn_blocking};
 use crate::harness::process::Process;
 use crate::harness::redis::RedisCluster;
 use crate::harness::tenant_fixture::TenantFixture;
-use crate::harness::{store, within};
+use crate::harness::{patient, store_with, within};
 use crate::redis::topologies::keep_moving;
 
 const NAMES: [&str; 6] = ["acme", "bolt", "cargo", "delta", "ember", "flint"];
 
 /// Tenants with something of everything, on a store of their own; all masters have some.
 async fn tenants(cluster: &RedisCluster) -> Vec<TenantFixture> {
-    let store = store(&cluster.url());
+    let store = store_with(patient(&cluster.url()));
     let mut tenants = Vec::new();
     for name in NAMES {
         let tenant = TenantFixture::on(store.clone(), name).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::{CloseProgress, Closer};
-use budget_authority::store::{Keys, Lane, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Lane, Store, StoreMetrics};
 use serde_json::json;
 use tokio::task::block_in_place;
 
@@ -15,7 +15,7 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::tenant_snapshot::TenantSnapshot;
-use crate::harness::within;
+use crate::harness::{patient, within};
 
 /// A tenant whose close takes several steps in each phase, with its status changed.
 async fn flipped() -> (TenantFixture, TenantSnapshot) {
@@ -142,7 +142,7 @@ impl Deployment {
         let keys = Keys::new("close").expect("a prefix");
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let store = Store::new(
-            &RedisOptions::new(&url),
+            &patient(&url),
             keys,
             "service",
             metrics.expect("a fresh registry"),
@@ -179,33 +179,41 @@ fn size(variable: &str, usual: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_converges_exactly() {
     let (budgets, holds) = (size("CLOSE_BUDGETS", 150), size("CLOSE_HOLDS", 20_000));
-    let mut deployment = Deployment::start(budgets, holds).await;
-    let before = deployment.tenant.account().await;
-    let url = format!(
-        "http://{}/v1/admin/tenants/acme",
-        deployment.replica.address
-    );
-    let request = http::client()
-        .patch(&url)
-        .header("X-Admin-API-Key", ADMIN_KEY)
-        .json(&json!({"status": "CLOSED"}));
-    let sent = tokio::spawn(request.send());
+    let mut attempts = 0;
+    // On a busy machine a close may be over before the last kill: then there is another one.
+    let (deployment, before, sent) = loop {
+        attempts += 1;
+        let mut deployment = Deployment::start(budgets, holds).await;
+        let before = deployment.tenant.account().await;
+        let url = format!(
+            "http://{}/v1/admin/tenants/acme",
+            deployment.replica.address
+        );
+        let request = http::client()
+            .patch(&url)
+            .header("X-Admin-API-Key", ADMIN_KEY)
+            .json(&json!({"status": "CLOSED"}));
+        let sent = tokio::spawn(request.send());
 
-    // The replica that handles the request, the dispatcher that takes over, and Redis under the next one.
-    let left = deployment.wait_for_progress(holds).await;
-    block_in_place(|| deployment.replica.process.restart());
-    let first = left;
-    let left = deployment.wait_for_progress(left).await;
-    block_in_place(|| deployment.dispatchers[0].restart());
-    let second = left;
-    let left = deployment.wait_for_progress(left).await;
-    block_in_place(|| deployment.redis.restart());
-    assert!(
-        holds > first && first > second && second > left && left > 0,
-        "killed on the way: {holds} {first} {second} {left}"
-    );
+        // The replica that handles the request, the dispatcher that takes over, and Redis under the next one.
+        let left = deployment.wait_for_progress(holds).await;
+        block_in_place(|| deployment.replica.process.restart());
+        let first = left;
+        let left = deployment.wait_for_progress(left).await;
+        block_in_place(|| deployment.dispatchers[0].restart());
+        let second = left;
+        let left = deployment.wait_for_progress(left).await;
+        block_in_place(|| deployment.redis.restart());
+        if holds > first && first > second && second > left && left > 0 {
+            break (deployment, before, sent);
+        }
+        assert!(
+            attempts < 5,
+            "never killed on the way: {holds} {first} {second} {left}"
+        );
+    };
     let begun = std::time::Instant::now();
-    within(Duration::from_secs(60), "the close is over", || async {
+    within(Duration::from_secs(120), "the close is over", || async {
         let closing = deployment
             .tenant
             .keys()

@@ -11,9 +11,9 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook};
 use crate::harness::admin_fixture::{AdminFixture, admin_key, tenant_id};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::event_log::{EventLog, follow};
-use crate::harness::eventually;
 use crate::harness::receiver::public_names;
 use crate::harness::redis::{RedisCluster, shared};
+use crate::harness::{eventually, patient, store_with};
 
 const OVERVIEW: &str = "/v1/admin/overview";
 
@@ -307,7 +307,7 @@ async fn the_overview_needs_the_admin_key_and_is_cached_for_a_moment() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_overview_of_a_cluster_covers_all_nodes() {
     let cluster = RedisCluster::start();
-    let fixture = AdminFixture::on(crate::harness::store(&cluster.url()));
+    let fixture = AdminFixture::on(store_with(patient(&cluster.url())));
     for number in 0..9 {
         let tenant = format!("tenant{number}");
         fixture.tenant(&tenant).await;

@@ -7,6 +7,7 @@ use crate::harness::admin_calls::POLICIES;
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
     let path = format!("{POLICIES}?{query}");
@@ -181,7 +182,8 @@ fn scripts(redis: &RedisServer) -> u64 {
 async fn long_policies_shorten_pages_and_script_replies() {
     const POLICIES: usize = 40;
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &["--caps-bytes", "65536"]).await;
+    let settings = [&["--caps-bytes", "65536"][..], LONG_REDIS_TIMEOUT].concat();
+    let app = TestApp::spawn_on(&redis.url(), &settings).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let tools: Vec<_> = (0..200).map(|number| format!("{number:0>250}")).collect();
     for number in 0..POLICIES {

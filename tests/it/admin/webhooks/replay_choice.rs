@@ -14,6 +14,7 @@ use crate::harness::app::TestApp;
 use crate::harness::event_log::{EventLog, follow, partition_of};
 use crate::harness::receiver::public_names;
 use crate::harness::redis::RedisCluster;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -110,7 +111,7 @@ async fn w10_a_replay_is_ordered_by_time_partition_tenant_and_entry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_a_replay_chooses_from_all_nodes() {
     let cluster = block_in_place(RedisCluster::start);
-    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
     let body = json!({"url": "https://93.184.216.34/in", "event_types": ["tenant.updated"]});
     let id = app.post_as_admin(HOOKS, body).await.expect(201);
     let id = id.text("/subscription/subscription_id").to_owned();
