@@ -52,7 +52,7 @@ async fn no_dispatcher_resumes_a_close_while_its_request_is_running() {
     let (tenant, _) = TenantFixture::populated().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
-    let soon = (tenant.store.clock().now_ms() + 5_000).to_string();
+    let soon = (tenant.store.clock().now_ms() + 9_000).to_string();
     tenant.run::<()>(&["ZADD", &closings, &soon, "acme"]).await;
     reconcile(&tenant).await;
     assert!(tenant.is_closing().await);

@@ -1,7 +1,7 @@
 //! A close against every operation that changes something of the tenant, all at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use budget_authority::tools::verify::verify;
@@ -24,13 +24,14 @@ const APART: [OperationId; 9] = [
     OperationId::RevokeApiKey,
 ];
 
-/// Repeats one operation until the tenant is closed, and twice more; the statuses before and after.
+/// Repeats one operation until the tenant is closed, and twice more; the statuses before and after. Counts in `granted`.
 async fn repeat(
     app: &TestApp,
     victim: &TargetTenant,
     operation: &Operation,
     row: &Row,
     is_closed: &AtomicBool,
+    granted: &AtomicUsize,
 ) -> [Vec<u16>; 2] {
     let who = if operation.callers.includes_tenants() {
         TestCaller::Owner
@@ -50,6 +51,7 @@ async fn repeat(
                 operation.name
             );
         }
+        granted.fetch_add(usize::from(status < 300), Ordering::SeqCst);
         statuses[usize::from(after)].push(status);
     }
     statuses
@@ -76,6 +78,7 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
     for pause_ms in [0, 10, 40, 120] {
         let victim = Arc::new(TargetTenant::new(&app, TenantState::Active).await);
         let is_closed = Arc::new(AtomicBool::new(false));
+        let granted_by_now = Arc::new(AtomicUsize::new(0));
         let mut at_work = JoinSet::new();
         for (index, (operation, _)) in described.iter().enumerate() {
             if operation.method == Method::GET
@@ -84,14 +87,18 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
                 continue;
             }
             let (app, victim, is_closed) = (app.clone(), victim.clone(), is_closed.clone());
-            let described = described.clone();
+            let (described, granted) = (described.clone(), granted_by_now.clone());
             at_work.spawn(async move {
                 let (operation, row) = &described[index];
-                repeat(&app, &victim, operation, row, &is_closed).await
+                repeat(&app, &victim, operation, row, &is_closed, &granted).await
             });
         }
         // The close comes at another moment of the work in each round.
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        if pause_ms >= 100 {
+            let some = async || granted_by_now.load(Ordering::SeqCst) > 0;
+            crate::harness::eventually("some come before the close", some).await;
+        }
         let path = format!("/v1/admin/tenants/{}", victim.name);
         let closed = app
             .as_admin(Method::PATCH, &path, &json!({"status": "CLOSED"}))
