@@ -14,6 +14,7 @@ use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::process::{Environment, Process, Replica};
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -104,7 +105,7 @@ async fn a_request_its_scripts_and_its_delivery_attempt_share_one_trace() {
     let path = format!("{HOOKS}?tenant_id=umbra");
     app.post_as_admin(&path, wanted).await.expect(201);
     let prefix = app.store.keys().prefix();
-    let admin = ["--admin-keys", ADMIN_KEY];
+    let admin = [&["--admin-keys", ADMIN_KEY][..], LONG_REDIS_TIMEOUT].concat();
     let replica = Replica::start_in(variables(&collector), &app.redis_url, prefix, &admin);
     let _dispatcher =
         Process::delivering_dispatcher_in(variables(&collector), &app.redis_url, prefix);
@@ -130,8 +131,9 @@ async fn a_request_its_scripts_and_its_delivery_attempt_share_one_trace() {
         let spans = exported(&collector);
         let of_trace = spans.iter().filter(|it| hex(&it.span.trace_id) == TRACE);
         let of_trace: Vec<_> = of_trace.cloned().collect();
-        let is_there = |service: &str| of_trace.iter().any(|it| it.service == service);
-        (is_there("budget-authority") && is_there("budget-dispatcher")).then_some(of_trace)
+        let is_there = |name: &&str| of_trace.iter().any(|it| it.span.name == *name);
+        let all = ["POST /v1/admin/budgets/fund", "fund", "webhook attempt"];
+        all.iter().all(is_there).then_some(of_trace)
     })
     .await;
     let named = |name: &str| -> &ExportedSpan {
@@ -217,13 +219,11 @@ async fn a_request_without_a_traceparent_is_sampled_as_configured() {
         })
         .await;
     }
-    let spans = eventually("the span arrives", || async {
-        let spans = exported(&all);
-        (!spans.is_empty()).then_some(spans)
+    let mine = eventually("the span of the request arrives", || async {
+        let mut spans = exported(&all).into_iter();
+        spans.find(|it| hex(&it.span.trace_id) == traces[1])
     })
     .await;
-    let mine = spans.iter().find(|it| hex(&it.span.trace_id) == traces[1]);
-    let mine = mine.expect("the request");
     assert_eq!(
         (mine.service.as_str(), mine.span.name.as_str()),
         ("mine", "GET /v1/balances")
