@@ -240,7 +240,11 @@ async fn bodies_of_one_tenant_do_not_take_the_memory_for_those_of_others() {
 async fn an_idle_connection_that_sent_a_large_body_takes_less_than_80_kb() {
     const CONNECTIONS: usize = 200;
     let app = TestApp::spawn().await;
-    let replica = Replica::start(&shared().url(), app.store.keys().prefix(), &[]);
+    let replica = Replica::start(
+        &shared().url(),
+        app.store.keys().prefix(),
+        LONG_REDIS_TIMEOUT,
+    );
     replica.ready().await;
     let head = format!(
         "POST /v1/decide HTTP/1.1\r\nHost: x\r\n{}: {}\r\nContent-Length: {MB}\r\n\r\n",

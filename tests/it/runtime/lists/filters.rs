@@ -147,11 +147,16 @@ async fn a_list_without_a_lower_bound_costs_no_more() {
         let count = line.and_then(|line| line.split(['=', ',']).nth(1));
         count.expect("a count").parse::<u64>().expect("a number")
     };
+    // The replica has calls of its own now and then: the least of five lists is without them.
     let list = async |query: &str| {
-        let before = calls();
-        let response = app.get(&format!("/v1/reservations?{query}")).await;
-        assert_eq!(response.at("/reservations/0/idempotency_key"), &json!("k"));
-        calls() - before
+        let mut least = u64::MAX;
+        for _ in 0..5 {
+            let before = calls();
+            let response = app.get(&format!("/v1/reservations?{query}")).await;
+            assert_eq!(response.at("/reservations/0/idempotency_key"), &json!("k"));
+            least = least.min(calls() - before);
+        }
+        least
     };
     // The first one brings the script to Redis.
     list("").await;
