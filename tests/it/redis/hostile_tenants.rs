@@ -22,10 +22,18 @@ const HOSTILE: &str = "tenant:acme";
 const OTHER: &str = "tenant:bolt";
 const FUND: &str = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS";
 
-/// A service on a small Redis, half of which is used.
-async fn service(settings: &[&str]) -> (RedisServer, TestApp) {
-    let server = RedisServer::start_with(&["--maxmemory", "48mb"]);
-    server.run::<()>(&["SET", "ballast", &"x".repeat(20_000_000)]);
+/// 9 MB are left until memory is short, and then 47 MB until creates of all tenants are refused: more than can be stored between two
+/// looks at it.
+const ROOM: (usize, usize) = (300, 224);
+/// Less than 9 MB.
+const SMALL_SHARE: [&str; 2] = ["--tenant-memory-share", "2"];
+
+/// A service on a Redis of so many MB, of which so many are used.
+async fn service((size, used): (usize, usize), settings: &[&str]) -> (RedisServer, TestApp) {
+    let server = RedisServer::start_with(&["--maxmemory", &format!("{size}mb")]);
+    // Redis makes it itself: a buffer for it would be freed in mid-test.
+    let last = (used * 1_000_000).to_string();
+    server.run::<()>(&["SETRANGE", "ballast", &last, "x"]);
     let settings = [["--requests-per-second", "0"].as_slice(), settings].concat();
     let app = TestApp::spawn_on(&server.url(), &settings).await;
     app.budget(HOSTILE, 1_000_000, 0).await;
@@ -53,6 +61,8 @@ async fn attacked(app: &TestApp, refusals: usize, attack: impl AsyncFn(usize) ->
         while refused.get() < refusals {
             number.set(number.get() + 1);
             let response = attack(number.get()).await;
+            // On a fast machine as on a slow one.
+            tokio::time::sleep(Duration::from_millis(10)).await;
             if response.status == 429 {
                 let response = response.refused(429, "LIMIT_EXCEEDED");
                 let message = response.text("/message");
@@ -88,7 +98,7 @@ async fn attacked(app: &TestApp, refusals: usize, attack: impl AsyncFn(usize) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_reservations_of_nothing() {
-    let (_server, app) = service(&[]).await;
+    let (_server, app) = service(ROOM, &SMALL_SHARE).await;
     let first = app.held(HOSTILE, 10, json!({})).await;
     let note = json!({"metadata": {"note": "x".repeat(1_500)}});
     let attack = async |number: usize| {
@@ -101,7 +111,7 @@ async fn by_reservations_of_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_thresholds_that_are_crossed() {
-    let (_server, app) = service(&[]).await;
+    let (_server, app) = service(ROOM, &SMALL_SHARE).await;
     let record = app.store.keys().tenant(app.callers[0].partition, "acme");
     let thresholds = (1..=64).map(|number| (number * 10_000).to_string());
     let thresholds = thresholds.collect::<Vec<_>>().join(" ");
@@ -122,7 +132,7 @@ async fn by_thresholds_that_are_crossed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_budgets_with_metadata() {
-    let (_server, app) = service(&[]).await;
+    let (_server, app) = service(ROOM, &SMALL_SHARE).await;
     let note = "x".repeat(16_000);
     let attack = async |number: usize| {
         let scope = format!("{HOSTILE}/app:a{number}");
@@ -144,8 +154,7 @@ async fn by_deliveries_to_a_dead_receiver() {
     // What the deliveries could take is more than Redis has: 40 MB.
     const SUBSCRIPTIONS: usize = 60;
     let share = ["--tenant-memory-share", "10"];
-    let (server, app) = service(&share).await;
-    server.run::<()>(&["SET", "ballast2", &"x".repeat(6_000_000)]);
+    let (server, app) = service((48, 26), &share).await;
     open(&app).await;
     let dead = Receiver::start(Reply::Silence).await;
     let alive = Receiver::start(Reply::Status(200, "")).await;
