@@ -10,6 +10,7 @@ use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, fund, here, webhook};
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis::free_port;
 use crate::harness::within;
 
 const MEGABYTE: i64 = 1_000_000;
@@ -104,9 +105,7 @@ impl DeadReceiver {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() {
     let silent = Receiver::start(Reply::Silence).await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let refused = format!("http://{}/in", closed.local_addr().expect("bound"));
-    drop(closed);
+    let refused = format!("http://127.0.0.1:{}/in", free_port());
     // No delivery fails for good while the test runs: only the limit ends the growth.
     let lasting = json!({"disable_after_failures": 10_000,
         "retry_policy": {"max_retries": 10, "initial_delay_ms": 60_000}});
@@ -163,9 +162,7 @@ async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhook() {
     const FAILURES: i64 = 300;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let refused = format!("http://{}/in", closed.local_addr().expect("bound"));
-    drop(closed);
+    let refused = format!("http://127.0.0.1:{}/in", free_port());
     let settings = json!({"disable_after_failures": FAILURES, "retry_policy": {"max_retries": 0}});
     let dead = DeadReceiver::new(&refused, &settings).await;
     let running = RunningDispatcher::start(&dead.app);

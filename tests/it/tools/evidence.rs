@@ -205,9 +205,7 @@ async fn keys_are_fetched_only_from_the_named_server() {
         assert_eq!((code, text.contains("base URL")), (Some(2), true), "{text}");
     }
     // A server that cannot be reached, and why.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let refused = format!("http://{}/", closed.local_addr().expect("an address"));
-    drop(closed);
+    let refused = format!("http://127.0.0.1:{}/", crate::harness::redis::free_port());
     for arguments in [&["-", "--jwks", &refused][..], &[&refused]] {
         let (code, text) = verify(&envelopes[0], arguments).await;
         let has_cause = text.contains("Connection refused");

@@ -1,6 +1,5 @@
 //! Every command of README.md, run as a reader pastes it.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -100,8 +99,7 @@ async fn the_receiver_prints_the_denial() {
     let names = blocks(section(&readme, "First reservation"), "sh").swap_remove(0);
     let webhooks = document("docs/webhooks.md", &stack.url);
     let script = blocks(section(&webhooks, "Try it"), "sh").swap_remove(0);
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let port = port.expect("a port").port().to_string();
+    let port = crate::harness::redis::free_port().to_string();
     let printed = folder.path("receiver");
     let script = script
         .replace("9000", &port)
