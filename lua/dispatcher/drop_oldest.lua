@@ -30,45 +30,46 @@ local lease, oldest_log, seals, audit_log, chain, unsealed, days = unpack(KEYS)
 local day, day_start_ms, tenant, fencing_token, rows = unpack(ARGV, 1, 5)
 local audit_from = 6
 -- End of the signature.
--- @include base/time, log/days, log/audit, log/stored
+-- @include base/time, log/days, log/audit, log/chain
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local entries = redis.call('XRANGE', oldest_log, '-', '+', 'COUNT', rows + 1)
-local stored = redis.call('HMGET', chain, 'anchor_sequence', 'anchor_dropped')
-local anchor, gone, requests = tonumber(stored[1] or '0'), {}, {}
-for i, entry in ipairs(entries) do
-  if sequence_of(entry) ~= anchor + i then return {'kept'} end
-  gone[i] = ('%d'):format(anchor + i)
-  requests[i] = tonumber(field_of(entry, 'metadata.requests') or field_of(entry, 'metadata.count') or 1)
-end
--- The hash of the last that goes: the seal of the one behind it, or what is kept with the seals of a day that goes whole.
+-- All of the day go, or all but one, whose seal is the hash of the last that goes.
 local whole = #entries <= tonumber(rows)
+local count = whole and #entries or #entries - 1
+local anchor, dropped = chain_anchor(chain)
+local gone, requests = {}, 0
+for i = 1, #entries do
+  if sequence_of(entries[i]) ~= anchor + i then return {'kept'} end
+end
+for i = 1, count do
+  gone[i] = ('%d'):format(anchor + i)
+  requests = requests + tonumber(field_of(entries[i], 'metadata.requests') or field_of(entries[i], 'metadata.count') or 1)
+end
 local hash
 if whole then
   local last
-  last, hash = (redis.call('HGET', seals, 'last') or ''):match('^(%d+) (%x+)$')
-  if last ~= gone[#gone] or oldest_log == audit_log then return {'kept'} end
+  last, hash = chain_last_seal(seals)
+  if last ~= anchor + count or oldest_log == audit_log then return {'kept'} end
 else
-  hash = redis.call('HGET', seals, table.remove(gone))
+  hash = redis.call('HGET', seals, ('%d'):format(anchor + count + 1))
 end
-if not hash then return {'kept'} end
+if count == 0 or not hash then return {'kept'} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)
 local entry = {unpack(ARGV, audit_from)}
-local sum = 0
-for i = 1, #gone do sum = sum + requests[i] end
 local at = #entry
-entry[at + 1], entry[at + 2], entry[at + 3], entry[at + 4] = 'metadata.count', #gone, 'metadata.requests', ('%.0f'):format(sum)
+entry[at + 1], entry[at + 2] = 'metadata.count', count
+entry[at + 3], entry[at + 4] = 'metadata.requests', ('%.0f'):format(requests)
 
 -- Effects: none can fail.
-redis.call('HSET', chain, 'anchor_sequence', gone[#gone], 'anchor_hash', hash,
-  'anchor_dropped', ('%d'):format(tonumber(stored[2] or stored[1] or '0') + #gone))
+redis.call('HSET', chain, 'anchor_sequence', gone[count], 'anchor_hash', hash, 'anchor_dropped', ('%d'):format(dropped + count))
 if whole then
   redis.call('UNLINK', oldest_log, seals)
 else
-  redis.call('XTRIM', oldest_log, 'MINID', entries[#entries][1])
+  redis.call('XTRIM', oldest_log, 'MINID', entries[count + 1][1])
   redis.call('HDEL', seals, unpack(gone))
 end
 audit_append(now, entry)
 day_register(days, nil, {}, tenant, day, now)
-return {'dropped', #gone}
+return {'dropped', count}

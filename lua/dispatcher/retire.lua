@@ -35,7 +35,7 @@ local lease, reservations, usage_events, event_log, audit_log, seals, chain, day
 local member, of_day_start_ms, fencing_token, drop_events, drop_audit, reservations_again_ms, usage_events_again_ms,
   events_again_ms, audit_again_ms = unpack(ARGV)
 -- End of the signature.
--- @include base/time, base/slot, log/stored
+-- @include base/time, base/slot, log/chain
 local HOUR_MS = 3600000
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local now = now_ms()
@@ -44,12 +44,11 @@ local now = now_ms()
 local function anchor_after(entries)
   local first = sequence_of(redis.call('XRANGE', audit_log, '-', '+', 'COUNT', 1)[1])
   local last = sequence_of(redis.call('XREVRANGE', audit_log, '+', '-', 'COUNT', 1)[1])
-  local sealed, hash = (redis.call('HGET', seals, 'last') or ''):match('^(%d+) (%x+)$')
-  if not (first and last and tonumber(sealed) == last) then return nil end
-  local stored = redis.call('HMGET', chain, 'anchor_sequence', 'anchor_dropped')
-  local anchor = tonumber(stored[1] or '0')
+  local sealed, hash = chain_last_seal(seals)
+  if not (first and last and sealed == last) then return nil end
+  local anchor, dropped = chain_anchor(chain)
   if first > anchor + 1 and drop_audit == '1' then return nil end
-  local anchored = {'anchor_dropped', tonumber(stored[2] or stored[1] or '0') + entries}
+  local anchored = {'anchor_dropped', dropped + entries}
   if last > anchor then
     anchored[3], anchored[4], anchored[5], anchored[6] = 'anchor_sequence', last, 'anchor_hash', hash
   end

@@ -14,9 +14,9 @@ pub mod retention;
 mod sealer;
 mod signer;
 mod store_watch;
-mod strangers;
 pub mod sweep;
 mod unfinished_work;
+mod unknown_callers;
 mod views;
 pub mod workers;
 

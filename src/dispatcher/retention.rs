@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tracing::{error, info};
 
 use super::due::{DueRows, UNBOUNDED_MS, partitions};
-use super::strangers;
 use super::sweep::ClockWatch;
+use super::unknown_callers::{self, KEPT_MAX};
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
@@ -36,8 +36,6 @@ const PAGES_PER_DAY: usize = 50;
 /// Usage events are kept at least this long, because a client may retry the charge of a lost reservation for days and must
 /// get a replay.
 const USAGE_EVENTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
-/// Audit entries of unknown callers are kept at most this long, because anyone can cause them.
-const UNKNOWN_CALLERS_KEPT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -99,7 +97,7 @@ pub struct Retention {
     periods: RetentionConfig,
     metrics: RetentionMetrics,
     walks: Mutex<HashMap<WalkOf, Walk>>,
-    strangers_max: u64,
+    unknown_callers_max: u64,
 }
 
 /// A day of a tenant that several passes walk through, and the kind of records.
@@ -119,14 +117,14 @@ impl Retention {
             periods,
             metrics,
             walks: Mutex::default(),
-            strangers_max: strangers::ENTRIES_MAX,
+            unknown_callers_max: unknown_callers::ENTRIES_MAX,
         }
     }
 
     /// The same, with this many audit entries of unknown callers at most.
     #[must_use]
-    pub fn with_strangers(mut self, max: u64) -> Self {
-        self.strangers_max = max;
+    pub fn with_unknown_callers(mut self, max: u64) -> Self {
+        self.unknown_callers_max = max;
         self
     }
 
@@ -184,7 +182,7 @@ impl Retention {
             .await?;
         let first = |lease: &&Lease| lease.partition == Partition::FIRST;
         if let Some(&lease) = leases.iter().find(first) {
-            match strangers::bound(&self.store, lease, self.strangers_max).await? {
+            match unknown_callers::bound(&self.store, lease, self.unknown_callers_max).await? {
                 Some(dropped) => {
                     pass.audit += dropped;
                     self.metrics.count("audit", dropped);
@@ -243,7 +241,7 @@ impl Retention {
         let events_again_ms = over_ms + millis(self.periods.events);
         let audit_again_ms = over_ms
             + millis(match tenant {
-                UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS_KEPT_MAX),
+                UNKNOWN_CALLER => self.periods.audit.min(KEPT_MAX),
                 _ => self.periods.audit,
             });
         let call = Retire {

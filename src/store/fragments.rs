@@ -59,7 +59,7 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
-    "log/stored",
+    "log/chain",
     "evidence/place",
     "evidence/quarantined",
     "evidence/queue",

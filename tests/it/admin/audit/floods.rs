@@ -76,12 +76,16 @@ async fn keyless_requests_are_audited_up_to_a_bound_and_counted_exactly() {
 
 /// Whoever has no key must not fill the memory that all tenants share.
 #[tokio::test]
-async fn beyond_their_number_the_oldest_entries_of_strangers_go_and_the_rest_verifies() {
+async fn beyond_their_number_the_oldest_entries_of_unknown_callers_go_and_the_rest_verifies() {
     let tenant = TenantFixture::unaudited().await;
     let (store, keys, name) = (&tenant.store, tenant.store.keys(), "__unauth__");
     let now_ms = now_ms(store).await;
-    let refused = [("operation", "GET:/v1/admin/x"), ("status", "401")];
-    let rollup = [refused[0], refused[1], ("metadata.count", "1000")];
+    let refused = [
+        ("operation", "GET:/v1/admin/x"),
+        ("status", "401"),
+        ("request_id", "req_1"),
+    ];
+    let rollup = [&refused[..], &[("metadata.count", "1000")]].concat();
     for number in 0..700 {
         // The first day goes whole.
         let at_ms = if number < 300 {
@@ -94,17 +98,26 @@ async fn beyond_their_number_the_oldest_entries_of_strangers_go_and_the_rest_ver
     }
     seal_everything(store).await;
     let first_day = Day::of_ms(now_ms - DAY_MS);
-    let rows = keys.view_rows("audit", first_day);
-    assert_eq!(tenant.redis().run::<i64>(&["ZCARD", &rows]), 300);
+    let indexes = [
+        keys.view_rows("audit", first_day),
+        keys.view_rows_of_kind("audit", name, first_day),
+        keys.view_ids("audit", first_day),
+    ];
+    let rows = || {
+        indexes
+            .clone()
+            .map(|index| tenant.redis().run::<i64>(&["ZCARD", &index]))
+    };
+    assert_eq!(rows(), [300; 3]);
     let lease = every_lease(store).await[0];
     assert_eq!(lease.partition, Partition::FIRST);
-    let retention = retention(store).with_strangers(250);
+    let retention = retention(store).with_unknown_callers(250);
     let pass = run(&retention, lease).await;
     assert_eq!(
         pass.audit, 300,
         "the first page, and the rest of the first day"
     );
-    assert_eq!(tenant.redis().run::<i64>(&["ZCARD", &rows]), 0);
+    assert_eq!(rows(), [0; 3]);
     let pass = run(&retention, lease).await;
     assert_eq!(pass.audit, 0, "no whole page is beyond the number");
     seal_everything(store).await;
@@ -123,6 +136,14 @@ async fn beyond_their_number_the_oldest_entries_of_strangers_go_and_the_rest_ver
         .filter_map(read("metadata.requests"))
         .collect();
     assert_eq!(requests, ["1199", "100"], "what they stood for");
+}
+
+#[tokio::test]
+async fn whoever_has_a_revoked_key_is_an_unknown_caller() {
+    let app = TestApp::spawn().await;
+    app.set_key(&[("status", "REVOKED")]).await;
+    app.get("/v1/admin/budgets").await.expect(401);
+    assert_eq!(recorded(&app).await.len(), 1);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Bounds the audit log of unknown callers: anyone can cause its entries, so beyond a number of them the oldest go.
 
+use std::time::Duration;
+
 use tracing::error;
 
 use super::sealer::view_row;
@@ -19,8 +21,11 @@ const ROWS: usize = 200;
 /// Calls of one pass. A flood adds 100 entries between two passes.
 const CALLS: usize = 5;
 
-/// Days that retention keeps entries of unknown callers, and two for its delay.
-const DAYS: i64 = 32;
+/// Entries are kept at most this long, because anyone can cause them.
+pub const KEPT_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// Days that may have a log: those that are kept, and two for the delay of retention.
+const DAYS: i64 = KEPT_MAX.as_secs() as i64 / 86_400 + 2;
 
 /// The entry that says how many went; the script adds their number, and that of the requests that they stood for.
 const ENTRY: [(&str, &str); 2] = [("operation", "audit.entries_dropped"), ("status", "200")];
