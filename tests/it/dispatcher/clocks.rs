@@ -215,8 +215,9 @@ async fn a_wait_is_computed_by_redis_clock() {
         .as_str()
         .expect("an id");
     let path = format!("/v1/admin/webhooks/{id}/test");
-    // A minute may end in between.
-    for _ in 0..3 {
+    let mut seen = Vec::new();
+    // A minute may end in between, or the machine stall.
+    for _ in 0..5 {
         for _ in 0..10 {
             as_admin(&fast, Method::POST, &path, &json!({})).await;
         }
@@ -226,12 +227,14 @@ async fn a_wait_is_computed_by_redis_clock() {
         ];
         if let [Some(fast), Some(slow)] = waits {
             // This machine's clock is right, and is Redis's.
-            let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 60.0;
-            assert!(right(fast) && right(slow), "{waits:?}");
-            return;
+            let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 3.0;
+            if right(fast) && right(slow) {
+                return;
+            }
         }
+        seen.push(waits);
     }
-    panic!("never limited");
+    panic!("{seen:?}");
 }
 
 /// The wait that a replica names, and the time until the moment that it names; `None` below the limit.

@@ -65,16 +65,18 @@ async fn filters_that_match_nothing_examine_a_bounded_number_of_rows() {
     let most = most + 2.0 * LOOPS as f64 * STEP_ROWS;
     assert!(rows > BURST_ROWS && rows < most, "{rows} of {most} rows");
 
-    // What an index answers, and other tenants, need not wait.
-    let begun = Instant::now();
-    let page = app
-        .get("/v1/balances?tenant=acme&limit=200")
-        .await
-        .expect(200);
-    let rows = page.at("/balances").as_array().expect("rows");
-    assert_eq!(rows.len(), 200);
-    app.get_as(1, NOTHING).await.expect(200);
-    let waited = begun.elapsed();
-    // The rest is for a busy machine.
-    assert!(waited < Duration::from_secs(8), "{waited:?}");
+    // What an index answers, and other tenants, need not wait. The fastest of five, for a busy machine.
+    let mut fastest = Duration::MAX;
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let page = app
+            .get("/v1/balances?tenant=acme&limit=200")
+            .await
+            .expect(200);
+        let rows = page.at("/balances").as_array().expect("rows");
+        assert_eq!(rows.len(), 200);
+        app.get_as(1, NOTHING).await.expect(200);
+        fastest = fastest.min(begun.elapsed());
+    }
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }
