@@ -158,6 +158,7 @@ async fn by_deliveries_to_a_dead_receiver() {
     open(&app).await;
     let dead = Receiver::start(Reply::Silence).await;
     let alive = Receiver::start(Reply::Status(200, "")).await;
+    let mut ids = Vec::new();
     for (tenant, count, url) in [
         ("acme", SUBSCRIPTIONS, dead.url("/")),
         ("bolt", 1, alive.url("/")),
@@ -165,18 +166,21 @@ async fn by_deliveries_to_a_dead_receiver() {
         for _ in 0..count {
             let hook = json!({"url": url, "event_types": ["budget.funded"]});
             let path = format!("{HOOKS}?tenant_id={tenant}");
-            app.post_as_admin(&path, hook).await.expect(201);
+            let made = app.post_as_admin(&path, hook).await.expect(201);
+            ids.push(made.text("/subscription/subscription_id").to_owned());
         }
     }
     let _running = RunningDispatcher::over_with(&server.url(), &app, 1, 64, &share);
     let fund = "/v1/admin/budgets/fund?scope=tenant:bolt&unit=TOKENS&tenant_id=bolt";
     let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
-    for _ in 0..700 {
+    let mut events = 0;
+    while events < 700 {
         let response = app.post(FUND, credit.clone()).await;
         if response.status == 429 {
             break;
         }
         response.expect(200);
+        events += 1;
     }
     let stopped = within(Duration::from_secs(120), "its deliveries wait", || async {
         let before = open_deliveries(&app).await;
@@ -190,13 +194,22 @@ async fn by_deliveries_to_a_dead_receiver() {
         (open > 1_000 && open == before).then_some(open).ok_or(open)
     })
     .await;
-    let behind = app.store.keys().behind(app.callers[0].partition);
-    let behind: usize = app.run(&["ZCARD", &behind]).await;
+    let (keys, partition) = (app.store.keys(), app.callers[0].partition);
+    let behind: Vec<String> = app
+        .run(&["ZRANGE", &keys.behind(partition), "0", "-1"])
+        .await;
     // A few may have caught up in the room between two looks at memory.
     assert!(
-        behind > SUBSCRIPTIONS / 2,
-        "{behind} with {stopped} open deliveries"
+        behind.len() > SUBSCRIPTIONS / 2,
+        "{} with {stopped} open deliveries",
+        behind.len()
     );
+    for id in &ids[..SUBSCRIPTIONS] {
+        let queued: Option<usize> = app
+            .run(&["HGET", &keys.window(partition, id), "queued"])
+            .await;
+        assert!(behind.contains(id) || queued == Some(events), "{queued:?}");
+    }
     let percent = app.store.fullest_share().percent();
     assert!((74..90).contains(&percent), "{percent} %");
     within(
