@@ -168,7 +168,7 @@ if reason == 'BUDGET_EXCEEDED' then
 end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
-  local since = reason == 'OVERDRAFT_LIMIT_EXCEEDED' and redis.call('HGET', blocking.key, 'over_limit_by')
+  local since = reason == 'OVERDRAFT_LIMIT_EXCEEDED' and budget_field(blocking.key, 'over_limit_by')
   emit(now, settings, {denied = reason, budget = blocking, scope = scope})
   if since then return evaluated(now, 'over_limit', scope, blocking.remaining, since) end
   if last_due_ms then
@@ -225,11 +225,11 @@ redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash,
   'estimate', amount, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
   'created_at_ms', now_text, 'expires_at_ms', int64_text(expires_at_ms), 'grace_ms', grace_ms,
   'max_extensions', int64_text(max_extensions), unpack(kept))
+for i = 1, #budgets do ledger_write_hold(budgets[i]) end
 if counts then
   -- @cold ledger/rates_count
   if counts.reserved_by > 0 then rates_count(counts, 1, counts.reserved_by) end
   if counts.bytes_by > 0 then rates_count(counts, 3, counts.bytes_by) end
 end
-for i = 1, #budgets do ledger_write_hold(budgets[i]) end
 if not eventless then emit(now, settings, {moved = budgets, thresholds = thresholds}) end
 return reply

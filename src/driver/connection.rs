@@ -13,6 +13,7 @@ use redis::{Pipeline, ServerError, TlsCertificates, Value};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
+use super::batch::{BatchLimits, Batches};
 use super::call::Request;
 use super::cluster::{ClusterRouter, slot_of};
 use super::error::{StoreError, Unavailable};
@@ -49,6 +50,8 @@ pub struct RedisOptions {
     pub may_start: bool,
     /// How many replicas must have what a request writes before it gets its response.
     pub wait: u16,
+    /// How many calls go together, and how many are in flight.
+    pub batches: BatchLimits,
     /// The part of `maxmemory` that the data of a tenant may take while memory is short, in percent.
     pub tenant_share_percent: u32,
 }
@@ -70,6 +73,7 @@ impl RedisOptions {
             ephemeral: false,
             may_start: true,
             wait: 0,
+            batches: BatchLimits::default(),
             tenant_share_percent: 25,
         }
     }
@@ -86,7 +90,8 @@ impl RedisOptions {
 /// All connections of a store.
 pub(crate) struct Connection {
     router: Router,
-    dialer: Dialer,
+    pub(super) dialer: Dialer,
+    pub(super) batches: Batches,
 }
 
 enum Router {
@@ -97,7 +102,11 @@ enum Router {
 
 impl Connection {
     /// Prepares the connections; opens none.
-    pub(crate) fn new(topology: Topology, mut dialer: Dialer) -> Result<Self, RedisUrlError> {
+    pub(crate) fn new(
+        topology: Topology,
+        mut dialer: Dialer,
+        limits: BatchLimits,
+    ) -> Result<Self, RedisUrlError> {
         dialer.verify_role = matches!(topology, Topology::Sentinel(_));
         let router = match topology {
             Topology::Standalone(info) => {
@@ -112,7 +121,11 @@ impl Connection {
                 Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
             }
         };
-        Ok(Self { router, dialer })
+        Ok(Self {
+            router,
+            dialer,
+            batches: Batches::new(limits),
+        })
     }
 
     /// Sends one request and returns its reply; the value is never `Value::ServerError`.
@@ -258,6 +271,7 @@ impl Connection {
             value.map(|value| SentReply {
                 value,
                 too_few: None,
+                sent_at,
             })
         };
         if let Some(script) = request.script {

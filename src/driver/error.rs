@@ -10,7 +10,7 @@ use crate::domain::refusal::Refusal;
 pub use super::identity::OtherData;
 
 /// Why an operation was not done: the service says no, Redis failed, or a record cannot be read. The causes are in `source()`.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Redis gave no reply in time. A later retry may succeed.
     #[error("Redis is unavailable: {0}")]
@@ -163,6 +163,13 @@ pub enum Unavailable {
         /// How many must.
         wanted: u16,
     },
+    /// A member of a batch raised an error after its record was written. The same request under its idempotency key gets its
+    /// response.
+    #[error("it failed after it was done: {error}")]
+    Interrupted {
+        /// The error of the script.
+        error: String,
+    },
     /// Redis refused to run the command until the deadline passed.
     #[error("{node} refused to run the command: {refusal}")]
     NotReady {
@@ -196,7 +203,10 @@ impl Unavailable {
     /// Whether the command may have run although no reply came.
     pub fn effect_unknown(&self) -> bool {
         match self {
-            Self::NoReply { .. } | Self::ReplyLost { .. } | Self::TooFewReplicas { .. } => true,
+            Self::NoReply { .. }
+            | Self::ReplyLost { .. }
+            | Self::TooFewReplicas { .. }
+            | Self::Interrupted { .. } => true,
             Self::NotConnected { .. }
             | Self::NotReady { .. }
             | Self::OtherData(_)

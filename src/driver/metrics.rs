@@ -12,6 +12,14 @@ metrics! {
         ] = "budget_script_duration_seconds",
         /// Round trips to Redis beyond the one that a request needs.
         pub extra_round_trips: IntCounterVec["reason"] = "budget_extra_round_trips_total",
+        /// Members of a batch: calls for one slot that went together because others were in flight.
+        pub batch_members: Histogram buckets [1.0, 2.0, 4.0, 8.0, 16.0, 32.0] = "budget_batch_members",
+        /// How long a member of a batch waited until it was sent.
+        pub batch_queued: Histogram buckets [
+            0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+        ] = "budget_batch_queued_seconds",
+        /// Members of batches that raised an error, such as for a corrupt record; the others ran.
+        pub batch_members_failed: IntCounter = "budget_batch_members_failed_total",
         /// Connections opened for requests, reconnects included.
         pub connections_opened: IntCounter = "budget_redis_connections_opened_total",
         /// Failed attempts to open a connection.
@@ -48,6 +56,8 @@ words! {
         ReadOnly = "readonly",
         /// The connection was reopened.
         Reconnect,
+        /// The batch that the call went in ended before it.
+        Again,
         /// The policy was selected from an outdated set, or for another time.
         Stale,
         /// Holds past their grace period were expired first.

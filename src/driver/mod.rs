@@ -2,6 +2,7 @@
 //! script and no key is named here.
 
 pub mod assemble;
+pub mod batch;
 pub mod call;
 pub mod clock;
 pub mod clock_monitor;

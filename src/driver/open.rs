@@ -26,6 +26,8 @@ pub(crate) struct SentReply {
     pub value: Value,
     /// Why it must not count as done, if it wrote anything.
     pub too_few: Option<Unavailable>,
+    /// When the command was sent that this is the reply to.
+    pub sent_at: Instant,
 }
 
 impl OpenConnection<'_> {

@@ -129,6 +129,7 @@ impl ReplicatedLink {
             node: &self.link.address,
             source: Source::Shared(live),
         };
+        let sent_at = Instant::now();
         let mut replies = open.send_all(&self.pipeline(group), deadline).await?;
         let reached = match replies.pop() {
             Some(Value::Int(reached)) => reached,
@@ -149,6 +150,7 @@ impl ReplicatedLink {
             SentReply {
                 value: replies.next().unwrap_or_default(),
                 too_few: too_few.clone(),
+                sent_at,
             }
         };
         Ok(group.iter().map(reply_to).collect())

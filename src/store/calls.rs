@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::deadline::note_replay;
+use super::runtime::batch;
 use super::signature::{Refused, ScriptCall};
 use super::{Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable};
 use crate::driver::call::Request;
@@ -76,7 +77,7 @@ impl Store {
         let (mut day, mut repeats) = (self.today(), 0..DAY_REPEATS);
         loop {
             let encoded = call.on(self.keys(), day);
-            let SentReply { value, too_few } = self.exchange(lane, (&encoded).into()).await?;
+            let SentReply { value, too_few, .. } = self.exchange(lane, (&encoded).into()).await?;
             match (C::read(value)?, too_few) {
                 (Err(Refused::Clock { now_ms }), _) if repeats.next().is_some() => {
                     day = Day::of_ms(now_ms);
@@ -223,13 +224,20 @@ impl Store {
         let span = spans::are_exported()
             .then(|| ScriptSpan::begin(script.name()))
             .flatten();
-        let sent = Instant::now();
-        let reply = self.inner.connection.send(request, lane, deadline).await;
+        let connection = &self.inner.connection;
+        let reply = match batch::of(script) {
+            Some(batch) if lane == Lane::Request => {
+                connection
+                    .send_or_wait(request, (script, batch), deadline)
+                    .await
+            }
+            _ => connection.send(request, lane, deadline).await,
+        };
         if let Some(span) = span {
             span.end(reply.as_ref().err().map(ToString::to_string));
         }
         let reply = reply?;
-        self.learn_clock(sent, &reply.value);
+        self.learn_clock(reply.sent_at, &reply.value);
         if is_replayed(&reply.value) {
             note_replay();
         }

@@ -69,6 +69,8 @@ fragments! {
     "delivery/state",
     "delivery/claim",
     "delivery/queue",
+    "batch/shared",
+    "batch/run",
     "admin/bulk",
     "admin/closing",
     "admin/closing_child",

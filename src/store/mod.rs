@@ -27,6 +27,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 
+pub use crate::driver::batch::BatchLimits;
 pub use crate::driver::call::{Call, Request};
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
@@ -122,7 +123,7 @@ impl Store {
             clock,
             metrics,
             options: options.clone(),
-            connection: Arc::new(Connection::new(topology, dialer)?),
+            connection: Arc::new(Connection::new(topology, dialer, options.batches)?),
             secret: OnceCell::new(),
             identity,
             fullest: SeenShare::default(),

@@ -4,10 +4,13 @@ is compared as a digest, before anything else about the key is answered. Permiss
 side.
 ]]
 
+local function access_read(api_key)
+  return redis.call('HMGET', api_key, 'hash', 'tenant', 'status', 'expires_at_ms', 'permissions', 'scope_filter')
+end
+
 -- Returns nil and the scope filter of the key, or the refusal `unauthorized` or `forbidden`, and why.
 local function access_refusal(api_key, key_hash, tenant, permission, now)
-  local hash, owner, status, expires_at_ms, permissions, filter =
-    unpack(redis.call('HMGET', api_key, 'hash', 'tenant', 'status', 'expires_at_ms', 'permissions', 'scope_filter'))
+  local hash, owner, status, expires_at_ms, permissions, filter = unpack(access_read(api_key))
   if not hash then return 'unauthorized', 'KEY_NOT_FOUND' end
   if hash ~= key_hash then return 'unauthorized', 'INVALID_KEY' end
   if status ~= 'ACTIVE' then return 'unauthorized', 'KEY_REVOKED' end

@@ -7,9 +7,13 @@ guarded; a record whose status cannot be read guards against everything.
 local TENANT_STATUS, TENANT_DAY, TENANT_THRESHOLDS = 1, 2, 3
 local TENANT_POLICIES, TENANT_BYTES_FULL, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS = 4, 5, 6, 7, 8, 9
 
+local function tenant_read(tenant_key, ...)
+  return redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', ...)
+end
+
 -- Returns nil or the refusal: tenant_unreadable, tenant_closed or tenant_suspended. Then the settings.
 local function tenant_refusal(tenant_key, ...)
-  local settings = redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', ...)
+  local settings = tenant_read(tenant_key, ...)
   local status = settings[TENANT_STATUS]
   if status == 'ACTIVE' then return nil, settings end
   if status == 'CLOSED' then return 'tenant_closed', settings end

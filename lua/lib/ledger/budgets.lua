@@ -22,6 +22,9 @@ local function budget_read(key, depth)
   }
 end
 
+-- Returns a field that few requests need; false where the record has none.
+local function budget_field(key, name) return redis.call('HGET', key, name) end
+
 -- Returns the enclosing scope at a depth of a path, the root at 1.
 local function budget_scope(scope_path, depth)
   local stop = 0

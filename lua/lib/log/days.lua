@@ -13,4 +13,5 @@ local function day_register(days, tenant_key, settings, tenant, day, now)
   if settings[TENANT_DAY] == day then return end
   redis.call('ZADD', days, 'NX', now, tenant .. ':' .. day)
   if settings[TENANT_STATUS] then redis.call('HSET', tenant_key, 'day', day) end
+  settings[TENANT_DAY] = day
 end

@@ -5,9 +5,9 @@ mod arg;
 
 use std::sync::OnceLock;
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 
-use super::assemble::{Origin, assemble};
+use super::assemble::{Origin, Source, assemble};
 use super::error::StoreError;
 pub use arg::{Argument, Counted, Form};
 
@@ -20,7 +20,8 @@ const BYTES: usize = 3 << 10;
 pub struct Script {
     path: &'static str,
     text: &'static str,
-    fragments: &'static [(&'static str, &'static str)],
+    fragments: &'static [Source],
+    members: &'static [&'static Script],
     builds_keys: bool,
     assembled: OnceLock<Assembled>,
 }
@@ -45,9 +46,24 @@ impl Script {
             path,
             text,
             fragments,
+            members: &[],
             builds_keys,
             assembled: OnceLock::new(),
         }
+    }
+
+    /// The script of a batch, which runs calls of these other scripts; it builds names of keys as they do.
+    #[must_use]
+    pub const fn running(mut self, members: &'static [&'static Self]) -> Self {
+        self.members = members;
+        self.builds_keys = true;
+        self
+    }
+
+    /// Whether this is the script of a batch that runs calls of `script`.
+    pub fn runs(&self, script: &'static Self) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| std::ptr::eq(*member, script))
     }
 
     /// Where the file is, below `lua/` and without its ending.
@@ -98,7 +114,9 @@ impl Script {
 
     fn assembled(&self) -> &Assembled {
         self.assembled.get_or_init(|| {
-            let (source, origins) = assemble(self.path, self.text, self.fragments)
+            let members = self.members.iter();
+            let members: Vec<_> = members.map(|member| (member.path, member.text)).collect();
+            let (source, origins) = assemble((self.path, self.text), self.fragments, &members)
                 .expect("the scripts of a build are tested to assemble");
             let sha = redis::Script::new(&source).get_hash().to_owned();
             Assembled {
@@ -112,10 +130,8 @@ impl Script {
     /// Where a line of the assembled text was written: file below `lua/` and line, both counted from 1.
     pub fn place(&self, line: usize) -> Option<String> {
         let origin = self.assembled().origins.get(line.checked_sub(1)?)?;
-        Some(match origin.fragment {
-            None => format!("{}.lua:{}", self.path, origin.line),
-            Some(fragment) => format!("lib/{fragment}.lua:{}", origin.line),
-        })
+        let Origin { folder, path, line } = origin;
+        Some(format!("{folder}{path}.lua:{line}"))
     }
 
     /// The `EVALSHA` of this script, with this number of keys, followed by its arguments.
@@ -135,6 +151,16 @@ impl Script {
             }
         }
         whole
+    }
+
+    /// The error for a reply that is not `expected` at all.
+    pub(crate) fn unexpected(&self, expected: &'static str, reply: &Value) -> StoreError {
+        StoreError::Reply {
+            script: self.name(),
+            position: 0,
+            expected,
+            found: format!("{reply:?}").chars().take(80).collect(),
+        }
     }
 
     /// An error of this script, with the place in the file where it was raised.

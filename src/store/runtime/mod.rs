@@ -1,5 +1,6 @@
 //! The scripts of the runtime plane.
 
+pub mod batch;
 pub mod commit;
 pub mod decide;
 pub mod expire;

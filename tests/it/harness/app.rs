@@ -88,6 +88,7 @@ pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
     let args = Cli::parse_from(words.chain(sealing).chain(settings));
     let mut config = args.serve.into_config().expect("a configuration");
     config.fixed_limits = args.limits.limits();
+    config.store.redis.batches = super::batches();
     config
 }
 

@@ -46,7 +46,7 @@ pub mod wire;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{BatchLimits, Keys, RedisOptions, Store, StoreMetrics};
 use tokio::time::Instant;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -78,7 +78,16 @@ pub fn patient(url: &str) -> RedisOptions {
     let mut options = RedisOptions::new(url);
     options.timeout = Duration::from_secs(20);
     options.connect_timeout = Duration::from_secs(10);
+    options.batches = batches();
     options
+}
+
+/// The limits of batches; `TEST_BATCHES=lone` makes even a lone call a batch, so that every test runs the scripts of batches.
+pub fn batches() -> BatchLimits {
+    BatchLimits {
+        lone: std::env::var("TEST_BATCHES").is_ok_and(|way| way == "lone"),
+        ..BatchLimits::default()
+    }
 }
 
 /// A store with options of the test's choice, under a prefix of its own.

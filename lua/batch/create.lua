@@ -1,0 +1,14 @@
+#!lua
+--[[
+Runs reserves, usage events and decisions of one partition that waited at the same time; see docs/design/group-commit.md.
+
+KEYS    those of the members, in turn
+ARGV    for each member: its operation, the number of its keys and of its arguments, and its arguments
+
+Replies, for each member: its own reply, or
+  fault error | unknown error | again
+]]
+-- @include batch/run
+local OPERATIONS = {}
+-- @members OPERATIONS
+return batch_run(OPERATIONS, KEYS, ARGV)
