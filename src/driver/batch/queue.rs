@@ -80,18 +80,17 @@ impl<T: Waiting> Queue<T> {
     pub(crate) fn next(&mut self, limits: &BatchLimits) -> Vec<T> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        while let Some((_, call)) = self.waiting.front() {
-            let is_given_up = call.is_given_up();
-            if !is_given_up && !batch.is_empty() {
-                bytes += call.bytes();
-                if batch.len() >= limits.members || bytes > limits.bytes {
-                    break;
-                }
-            } else if !is_given_up {
-                bytes = call.bytes();
+        while let Some((number, call)) = self.waiting.pop_front() {
+            if call.is_given_up() {
+                continue;
             }
-            let call = self.waiting.pop_front();
-            batch.extend(call.filter(|_| !is_given_up).map(|(_, call)| call));
+            bytes += call.bytes();
+            let fits = batch.len() < limits.members && bytes <= limits.bytes;
+            if !fits && !batch.is_empty() {
+                self.waiting.push_front((number, call));
+                break;
+            }
+            batch.push(call);
         }
         if batch.is_empty() {
             self.in_flight -= 1;
@@ -102,5 +101,219 @@ impl<T: Waiting> Queue<T> {
     /// Whether nothing waits or is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A call that knows its caller.
+    struct Numbered {
+        caller: usize,
+        bytes: usize,
+        is_given_up: Rc<Cell<bool>>,
+    }
+
+    impl Waiting for Numbered {
+        fn bytes(&self) -> usize {
+            self.bytes
+        }
+
+        fn is_given_up(&self) -> bool {
+            self.is_given_up.get()
+        }
+    }
+
+    fn numbered(caller: usize, bytes: usize) -> Numbered {
+        Numbered {
+            caller,
+            bytes,
+            is_given_up: Rc::default(),
+        }
+    }
+
+    /// What has become of a caller.
+    #[derive(Debug, Clone, PartialEq)]
+    enum Caller {
+        Absent,
+        Waits(u64),
+        HungUp,
+        Left,
+        Sent,
+    }
+
+    /// What can happen next.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Event {
+        Arrives(usize),
+        /// Its deadline passes while it waits.
+        Leaves(usize),
+        /// Its client hangs up while it waits; nobody tells the queue.
+        HangsUp(usize),
+        /// A call in flight gets its reply, or is dropped before.
+        Ends,
+    }
+
+    const CALLERS: usize = 5;
+
+    /// A queue and its callers after some events.
+    struct World {
+        queue: Queue<Numbered>,
+        limits: BatchLimits,
+        callers: Vec<Caller>,
+        given_up: Vec<Rc<Cell<bool>>>,
+        in_flight: usize,
+        sent: Vec<usize>,
+    }
+
+    impl World {
+        fn new(limits: BatchLimits) -> Self {
+            Self {
+                queue: Queue::default(),
+                limits,
+                callers: vec![Caller::Absent; CALLERS],
+                given_up: (0..CALLERS).map(|_| Rc::default()).collect(),
+                in_flight: 0,
+                sent: Vec::new(),
+            }
+        }
+
+        fn possible(&self) -> Vec<Event> {
+            let mut events = Vec::new();
+            // Callers differ in nothing but their order.
+            let next = self.callers.iter().position(|it| *it == Caller::Absent);
+            events.extend(next.map(Event::Arrives));
+            for (caller, state) in self.callers.iter().enumerate() {
+                if matches!(state, Caller::Waits(_)) {
+                    events.extend([Event::Leaves(caller), Event::HangsUp(caller)]);
+                }
+            }
+            events.extend((self.in_flight > 0).then_some(Event::Ends));
+            events
+        }
+
+        fn happen(&mut self, event: Event) {
+            match event {
+                Event::Arrives(caller) => {
+                    if self.queue.begin(&self.limits) {
+                        self.in_flight += 1;
+                        self.send(caller);
+                        return;
+                    }
+                    let is_given_up = Rc::clone(&self.given_up[caller]);
+                    let number = self.queue.wait(Numbered {
+                        caller,
+                        bytes: 1,
+                        is_given_up,
+                    });
+                    self.callers[caller] = Caller::Waits(number);
+                }
+                Event::Leaves(caller) => {
+                    let Caller::Waits(number) = self.callers[caller] else {
+                        unreachable!("only those that wait leave");
+                    };
+                    let left = self.queue.leave(number).map(|call| call.caller);
+                    assert_eq!(left, Some(caller));
+                    self.callers[caller] = Caller::Left;
+                }
+                Event::HangsUp(caller) => {
+                    self.given_up[caller].set(true);
+                    self.callers[caller] = Caller::HungUp;
+                }
+                Event::Ends => {
+                    let batch = self.queue.next(&self.limits);
+                    assert!(batch.len() <= self.limits.members);
+                    self.in_flight -= usize::from(batch.is_empty());
+                    batch.iter().for_each(|call| self.send(call.caller));
+                }
+            }
+        }
+
+        fn send(&mut self, caller: usize) {
+            let state = std::mem::replace(&mut self.callers[caller], Caller::Sent);
+            assert!(
+                matches!(state, Caller::Absent | Caller::Waits(_)),
+                "sent although {state:?}"
+            );
+            self.sent.push(caller);
+        }
+
+        fn check(&self) {
+            assert!(self.in_flight <= self.limits.in_flight);
+            let waits = |it: &Caller| matches!(it, Caller::Waits(_));
+            let is_full = self.in_flight == self.limits.in_flight;
+            assert!(
+                is_full || !self.callers.iter().any(waits),
+                "one waits beside a free place"
+            );
+            assert!(self.sent.is_sorted(), "one was overtaken: {:?}", self.sent);
+            let is_over = self.in_flight == 0;
+            assert!(!is_over || self.queue.is_idle(), "a queue stays");
+        }
+    }
+
+    /// Every order in which five calls come, leave, hang up and get their replies.
+    #[test]
+    fn nothing_is_lost_sent_twice_or_left_waiting_in_any_order_of_events() {
+        for (in_flight, members) in [(1, 1), (1, 2), (2, 2), (2, 32)] {
+            let limits = BatchLimits {
+                in_flight,
+                members,
+                ..BatchLimits::default()
+            };
+            let mut histories: Vec<Vec<Event>> = vec![Vec::new()];
+            let mut ended = 0;
+            while let Some(history) = histories.pop() {
+                let mut world = World::new(limits);
+                for event in &history {
+                    world.happen(*event);
+                }
+                world.check();
+                let events = world.possible();
+                if events.is_empty() {
+                    ended += 1;
+                    let lost = |it: &Caller| matches!(it, Caller::Absent | Caller::Waits(_));
+                    assert!(!world.callers.iter().any(lost), "{history:?}");
+                }
+                let further = events.into_iter().map(|event| {
+                    let mut further = history.clone();
+                    further.push(event);
+                    further
+                });
+                histories.extend(further);
+            }
+            assert!(ended > 100, "{ended} histories");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_as_many_members_and_bytes_as_it_may() {
+        let limits = BatchLimits {
+            in_flight: 1,
+            members: 3,
+            bytes: 10,
+            ..BatchLimits::default()
+        };
+        for (bytes, expected) in [
+            (vec![1, 1, 1, 1], 3),
+            (vec![5, 5, 1], 2),
+            (vec![5, 6], 1),
+            // One that is too large goes by itself.
+            (vec![11, 1], 1),
+        ] {
+            let mut queue = Queue::default();
+            assert!(queue.begin(&limits));
+            for (caller, bytes) in bytes.iter().enumerate() {
+                queue.wait(numbered(caller, *bytes));
+            }
+            let batch = queue.next(&limits);
+            let callers: Vec<_> = batch.iter().map(|call| call.caller).collect();
+            assert_eq!(callers, (0..expected).collect::<Vec<_>>(), "{bytes:?}");
+            assert!(!queue.is_idle());
+        }
     }
 }

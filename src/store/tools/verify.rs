@@ -107,7 +107,7 @@ const RECORD_FIELDS: [&str; 18] = [
 ];
 
 /// The figures of a ledger that records change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Amounts {
     /// Held amount.
     pub reserved: i64,

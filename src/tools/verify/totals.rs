@@ -1,5 +1,7 @@
 //! The figures of a ledger as its records give them at one moment, modulo 2^64.
 
+use std::collections::HashSet;
+
 use crate::store::tools::verify::{Amounts, Figures};
 
 impl Amounts {
@@ -38,8 +40,8 @@ pub(super) struct Totals {
     uncertain: Vec<Amounts>,
 }
 
-/// More uncertain changes than this are not tried in all combinations.
-const UNCERTAIN_MAX: usize = 14;
+/// More uncertain changes than this are not tried in all combinations. The members of a batch share a millisecond.
+const UNCERTAIN_MAX: usize = 40;
 
 /// Effect of a record on one ledger, while active and after its end.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +86,7 @@ impl Totals {
     }
 }
 
-/// Whether some of the changes add up to the difference.
+/// Whether some of the changes add up to the difference: some of one half, and some of the other.
 fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
     if difference == Amounts::default() {
         return true;
@@ -92,9 +94,21 @@ fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
     if changes.len() > UNCERTAIN_MAX {
         return false;
     }
-    changes.split_first().is_some_and(|(first, rest)| {
-        explained(difference, rest) || explained(difference.minus(*first), rest)
-    })
+    let (first, second) = changes.split_at(changes.len() / 2);
+    let (first, second) = (sums(first), sums(second));
+    second
+        .iter()
+        .any(|sum| first.contains(&difference.minus(*sum)))
+}
+
+/// The sums of every choice of changes.
+fn sums(changes: &[Amounts]) -> HashSet<Amounts> {
+    let mut sums = HashSet::from([Amounts::default()]);
+    for change in changes {
+        let with: Vec<_> = sums.iter().map(|sum| sum.plus(*change)).collect();
+        sums.extend(with);
+    }
+    sums
 }
 
 #[cfg(test)]
@@ -168,7 +182,15 @@ mod tests {
             let found = expected(&[effect(created, ended)], &figures);
             assert_eq!(found, Some(wanted), "{created} {ended:?}");
         }
-        let many = vec![effect(100, None); 20];
+        // The holds of a batch may all have come in that millisecond.
+        let batch = vec![effect(100, None); 32];
+        let found = expected(&batch, &ledger(70, 5, 0));
+        assert_eq!(found.map(|it| it.reserved), Some(70));
+        assert_eq!(
+            expected(&batch, &ledger(75, 5, 0)).map(|it| it.reserved),
+            Some(0)
+        );
+        let many = vec![effect(100, None); UNCERTAIN_MAX + 1];
         assert_eq!(expected(&many, &ledger(200, 5, 0)), None);
     }
 
