@@ -21,15 +21,15 @@ static CREATING: [&Script; 3] = [
 ];
 
 /// Runs requests about a reservation.
-pub static SETTLE: Script = Script::new(
-    "batch/settle",
-    include_str!("../../../lua/batch/settle.lua"),
+pub static CHANGE: Script = Script::new(
+    "batch/change",
+    include_str!("../../../lua/batch/change.lua"),
     FRAGMENTS,
     true,
 )
-.running(&SETTLING);
+.running(&CHANGING);
 
-static SETTLING: [&Script; 3] = [
+static CHANGING: [&Script; 3] = [
     &commit::COMMIT.script,
     &release::RELEASE.script,
     &extend::EXTEND.script,
@@ -37,7 +37,7 @@ static SETTLING: [&Script; 3] = [
 
 /// The script that runs calls of this one together; none if each goes alone.
 pub(crate) fn of(script: &'static Script) -> Option<&'static Script> {
-    [&CREATE, &SETTLE]
+    [&CREATE, &CHANGE]
         .into_iter()
         .find(|batch| batch.runs(script))
 }
