@@ -13,7 +13,7 @@ use redis::{Pipeline, ServerError, TlsCertificates, Value};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::batch::{BatchLimits, Batches};
+use super::batch::queue::BatchLimits;
 use super::call::Request;
 use super::cluster::{ClusterRouter, slot_of};
 use super::error::{StoreError, Unavailable};
@@ -90,8 +90,7 @@ impl RedisOptions {
 /// All connections of a store.
 pub(crate) struct Connection {
     router: Router,
-    pub(super) dialer: Dialer,
-    pub(super) batches: Batches,
+    dialer: Dialer,
 }
 
 enum Router {
@@ -102,11 +101,7 @@ enum Router {
 
 impl Connection {
     /// Prepares the connections; opens none.
-    pub(crate) fn new(
-        topology: Topology,
-        mut dialer: Dialer,
-        limits: BatchLimits,
-    ) -> Result<Self, RedisUrlError> {
+    pub(crate) fn new(topology: Topology, mut dialer: Dialer) -> Result<Self, RedisUrlError> {
         dialer.verify_role = matches!(topology, Topology::Sentinel(_));
         let router = match topology {
             Topology::Standalone(info) => {
@@ -121,11 +116,7 @@ impl Connection {
                 Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
             }
         };
-        Ok(Self {
-            router,
-            dialer,
-            batches: Batches::new(limits),
-        })
+        Ok(Self { router, dialer })
     }
 
     /// Sends one request and returns its reply; the value is never `Value::ServerError`.

@@ -227,9 +227,8 @@ impl Store {
         let connection = &self.inner.connection;
         let reply = match batch::of(script) {
             Some(batch) if lane == Lane::Request => {
-                connection
-                    .send_or_wait(request, (script, batch), deadline)
-                    .await
+                let batches = &self.inner.batches;
+                batches.send(request, script, batch, deadline).await
             }
             _ => connection.send(request, lane, deadline).await,
         };

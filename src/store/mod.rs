@@ -27,7 +27,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 
-pub use crate::driver::batch::BatchLimits;
+pub use crate::driver::batch::queue::BatchLimits;
 pub use crate::driver::call::{Call, Request};
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
@@ -49,6 +49,7 @@ pub use memory::FullestNode;
 pub use stock::Stock;
 
 use crate::domain::ids::DeploymentSecret;
+use crate::driver::batch::Batches;
 use crate::driver::connection::Connection;
 use crate::driver::identity::Identity;
 use crate::driver::link::{Dialer, Replicas};
@@ -78,6 +79,7 @@ struct Inner {
     metrics: StoreMetrics,
     options: RedisOptions,
     connection: Arc<Connection>,
+    batches: Arc<Batches>,
     secret: OnceCell<DeploymentSecret>,
     identity: Arc<Identity>,
     fullest: SeenShare,
@@ -117,13 +119,15 @@ impl Store {
             metrics: metrics.clone(),
         };
         let topology = Topology::parse(options.url.expose_secret(), options.tls.as_ref())?;
+        let connection = Arc::new(Connection::new(topology, dialer)?);
         let inner = Inner {
             keys,
             dialect,
             clock,
+            batches: Batches::new(Arc::clone(&connection), metrics.clone(), options.batches),
             metrics,
             options: options.clone(),
-            connection: Arc::new(Connection::new(topology, dialer, options.batches)?),
+            connection,
             secret: OnceCell::new(),
             identity,
             fullest: SeenShare::default(),

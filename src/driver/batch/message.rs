@@ -8,7 +8,7 @@ use crate::driver::open::SentReply;
 use crate::driver::script::Script;
 
 /// What a member of a batch hears.
-pub(super) enum Answer {
+pub(super) enum Outcome {
     /// It was sent.
     Sent(Result<SentReply, StoreError>),
     /// It certainly did not run; it is sent alone.
@@ -51,12 +51,12 @@ pub(super) fn encode(batch: &'static Script, members: &[Member]) -> Cmd {
     command
 }
 
-/// The answers to the members from the reply to their batch.
+/// The outcomes to the members from the reply to their batch.
 pub(super) fn read(
     batch: &'static Script,
     reply: Result<SentReply, StoreError>,
     members: usize,
-) -> Vec<Answer> {
+) -> Vec<Outcome> {
     let (replies, sent) = match reply {
         Ok(SentReply {
             value: Value::Array(replies),
@@ -69,28 +69,28 @@ pub(super) fn read(
         }
         Err(error) => return each(members, || error.clone()),
     };
-    let answer = |value| match said(&value) {
-        Some(("again", _)) => Answer::Again,
-        Some(("fault", error)) => Answer::Sent(Err(failed(batch, error))),
+    let outcome = |value| match word_of(&value) {
+        Some(("again", _)) => Outcome::Again,
+        Some(("fault", error)) => Outcome::Sent(Err(failed(batch, error))),
         Some(("unknown", error)) => {
             let error = failed(batch, error).to_string();
-            Answer::Sent(Err(Unavailable::Interrupted { error }.into()))
+            Outcome::Sent(Err(Unavailable::Interrupted { error }.into()))
         }
-        _ => Answer::Sent(Ok(SentReply {
+        _ => Outcome::Sent(Ok(SentReply {
             value,
             too_few: sent.0.clone(),
             sent_at: sent.1,
         })),
     };
-    replies.into_iter().map(answer).collect()
+    replies.into_iter().map(outcome).collect()
 }
 
-fn each(members: usize, error: impl Fn() -> StoreError) -> Vec<Answer> {
-    (0..members).map(|_| Answer::Sent(Err(error()))).collect()
+fn each(members: usize, error: impl Fn() -> StoreError) -> Vec<Outcome> {
+    (0..members).map(|_| Outcome::Sent(Err(error()))).collect()
 }
 
 /// The first word of a member's reply, and the text behind it.
-fn said(reply: &Value) -> Option<(&str, &str)> {
+fn word_of(reply: &Value) -> Option<(&str, &str)> {
     let Value::Array(words) = reply else {
         return None;
     };

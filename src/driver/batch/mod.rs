@@ -1,8 +1,8 @@
 //! Group commit: calls for one slot that come while others are in flight wait for one of these, and then go together, as
-//! members of one call of a script that runs them in turn. See `docs/design/group-commit.md`.
+//! members of one call of a script that runs each in order. See `docs/design/group-commit.md`.
 
 mod message;
-mod queue;
+pub(crate) mod queue;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,24 +17,30 @@ use super::call::Request;
 use super::cluster::slot_of;
 use super::connection::Connection;
 use super::error::{StoreError, Unavailable};
-use super::metrics::ExtraRoundTrip;
+use super::metrics::{ExtraRoundTrip, StoreMetrics};
 use super::node::Lane;
 use super::open::SentReply;
 use super::script::Script;
-use message::{Answer, encode, read};
-pub use queue::BatchLimits;
-use queue::{Queue, Waiting};
+use message::{Outcome, encode, parts, read};
+use queue::{BatchLimits, Queue, Waiting};
 
-/// The calls of one slot that one script runs together. Scripts of a batch have the same flags, which hold for all its members.
-type Place = (u16, &'static str);
-
-/// The calls that are in flight or wait, by slot and script.
-pub(crate) struct Batches {
-    limits: BatchLimits,
-    queues: Mutex<HashMap<Place, Queue<Member>>>,
+/// The calls that one script runs together: those for a slot. Members have the same flags, which hold for the whole script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Group {
+    slot: u16,
+    /// The path of the script.
+    batch: &'static str,
 }
 
-/// A call that waits to become a member of a batch.
+/// The calls that are in flight or wait.
+pub(crate) struct Batches {
+    connection: Arc<Connection>,
+    metrics: StoreMetrics,
+    limits: BatchLimits,
+    queues: Mutex<HashMap<Group, Queue<Member>>>,
+}
+
+/// A call that waits to go in a batch.
 struct Member {
     script: &'static Script,
     key: String,
@@ -42,141 +48,161 @@ struct Member {
     mark: Option<String>,
     deadline: Instant,
     since: Instant,
-    answer: oneshot::Sender<Answer>,
+    outcome: oneshot::Sender<Outcome>,
 }
 
 impl Waiting for Member {
     fn bytes(&self) -> usize {
-        message::parts(&self.command).map(<[u8]>::len).sum()
+        parts(&self.command).map(<[u8]>::len).sum()
     }
 
     fn is_given_up(&self) -> bool {
-        self.answer.is_closed()
+        self.outcome.is_closed()
     }
 }
 
-/// What a call does that has just come.
+/// A waiting call: its number in the queue, and what it will hear.
+type Ticket = (u64, oneshot::Receiver<Outcome>);
+
+/// What happens to a call that has just come.
 enum Entered {
     /// It is sent at once, by its own script.
     Alone,
-    /// It waits, with a place in flight that is free for it.
-    First((u64, oneshot::Receiver<Answer>)),
-    /// It waits for a place.
-    Waits((u64, oneshot::Receiver<Answer>)),
+    /// It is sent at once, as a batch of one; for tests.
+    Lone(Ticket),
+    Waits(Ticket),
 }
 
-/// A place in flight. When it is dropped, its call has ended or nobody waits for it any more, and the next batch goes.
-struct Turn {
-    connection: Arc<Connection>,
+/// A place in flight. When it is dropped, its call has ended or is given up, and the next batch goes.
+struct Place {
+    batches: Arc<Batches>,
     batch: &'static Script,
-    place: Place,
+    group: Group,
 }
 
-impl Drop for Turn {
+impl Drop for Place {
     fn drop(&mut self) {
-        let Batches { limits, queues } = &self.connection.batches;
-        let members = {
-            let mut queues = queues.lock();
-            let Some(queue) = queues.get_mut(&self.place) else {
-                return;
-            };
-            let members = queue.next(limits);
-            if queue.is_idle() {
-                queues.remove(&self.place);
-            }
-            members
-        };
+        let members = self.batches.next(self.group);
         // Without a runtime the process ends, and nobody waits.
         if let (false, Ok(runtime)) = (members.is_empty(), Handle::try_current()) {
-            let turn = Self {
-                connection: Arc::clone(&self.connection),
+            let place = Self {
+                batches: Arc::clone(&self.batches),
                 batch: self.batch,
-                place: self.place,
+                group: self.group,
             };
-            runtime.spawn(turn.send_together(members));
+            runtime.spawn(place.send_together(members));
         }
     }
 }
 
 impl Batches {
-    pub(crate) fn new(limits: BatchLimits) -> Self {
-        Self {
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        metrics: StoreMetrics,
+        limits: BatchLimits,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            connection,
+            metrics,
             limits,
             queues: Mutex::default(),
-        }
+        })
     }
 
-    /// Takes a place in flight for a call, or makes it a waiting member.
-    fn enter(
-        &self,
-        place: Place,
-        member: impl FnOnce(oneshot::Sender<Answer>) -> Member,
-    ) -> Entered {
-        let mut queues = self.queues.lock();
-        let queue = queues.entry(place).or_default();
-        let is_free = queue.begin(&self.limits);
-        if is_free && !self.limits.lone {
-            return Entered::Alone;
-        }
-        let (answer, answered) = oneshot::channel();
-        let waits = (queue.wait(member(answer)), answered);
-        match is_free {
-            true => Entered::First(waits),
-            false => Entered::Waits(waits),
-        }
-    }
-}
-
-impl Connection {
-    /// Sends a call at once if its slot has a place in flight free, otherwise as a member of the next batch.
-    pub(crate) async fn send_or_wait(
+    /// Sends a call of `script` at once if its slot has a place in flight free, otherwise in the next call of `batch`.
+    pub(crate) async fn send(
         self: &Arc<Self>,
         request: Request<'_>,
-        (script, batch): (&'static Script, &'static Script),
+        script: &'static Script,
+        batch: &'static Script,
         deadline: Instant,
     ) -> Result<SentReply, StoreError> {
-        let place = (slot_of(request.key.as_bytes()), batch.path());
-        let turn = || Turn {
-            connection: Arc::clone(self),
-            batch,
-            place,
+        let group = Group {
+            slot: slot_of(request.key.as_bytes()),
+            batch: batch.path(),
         };
-        let member = |answer| Member {
+        let place = || Place {
+            batches: Arc::clone(self),
+            batch,
+            group,
+        };
+        let member = |outcome| Member {
             script,
             key: request.key.to_owned(),
             command: request.command.clone(),
             mark: request.mark.map(ToOwned::to_owned),
             deadline,
             since: Instant::now(),
-            answer,
+            outcome,
         };
-        let (number, answer) = match self.batches.enter(place, member) {
+        let (number, outcome) = match self.enter(group, member) {
             Entered::Alone => {
-                let _turn = turn();
-                return self.send(request, Lane::Request, deadline).await;
+                let _place = place();
+                return self.send_alone(request, deadline).await;
             }
-            Entered::First(waits) => {
-                drop(turn());
-                waits
+            Entered::Lone(ticket) => {
+                drop(place());
+                ticket
             }
-            Entered::Waits(waits) => waits,
+            Entered::Waits(ticket) => ticket,
         };
-        match timeout_at(deadline, answer).await {
-            Ok(Ok(Answer::Sent(reply))) => reply,
-            Ok(Ok(Answer::Again)) => {
-                let metrics = &self.dialer.metrics;
-                metrics.extra_round_trip(ExtraRoundTrip::Again);
-                self.send(request, Lane::Request, deadline).await
+        match timeout_at(deadline, outcome).await {
+            Ok(Ok(Outcome::Sent(reply))) => reply,
+            Ok(Ok(Outcome::Again)) => {
+                self.metrics.extra_round_trip(ExtraRoundTrip::Again);
+                self.send_alone(request, deadline).await
             }
-            Ok(Err(_)) | Err(_) => Err(self.give_up(place, number).into()),
+            Ok(Err(_)) | Err(_) => Err(self.give_up(group, number).into()),
         }
     }
 
-    /// Why a call got no answer before its deadline.
-    fn give_up(&self, place: Place, number: u64) -> Unavailable {
-        let mut queues = self.batches.queues.lock();
-        let queue = queues.get_mut(&place);
-        match queue.and_then(|queue| queue.leave(number)) {
+    async fn send_alone(
+        &self,
+        request: Request<'_>,
+        deadline: Instant,
+    ) -> Result<SentReply, StoreError> {
+        let sent = self.connection.send(request, Lane::Request, deadline);
+        sent.await
+    }
+
+    /// Takes a place in flight for a call, or lets it wait for one.
+    fn enter(
+        &self,
+        group: Group,
+        member: impl FnOnce(oneshot::Sender<Outcome>) -> Member,
+    ) -> Entered {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(group).or_default();
+        let is_free = queue.begin(&self.limits);
+        if is_free && !self.limits.lone {
+            return Entered::Alone;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let ticket = (queue.wait(member(sender)), receiver);
+        match is_free {
+            true => Entered::Lone(ticket),
+            false => Entered::Waits(ticket),
+        }
+    }
+
+    /// The members that go next in a place in flight; none if it is free now.
+    fn next(&self, group: Group) -> Vec<Member> {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&group) else {
+            return Vec::new();
+        };
+        let members = queue.next(&self.limits);
+        if queue.is_idle() {
+            queues.remove(&group);
+        }
+        members
+    }
+
+    /// Why a call heard nothing before its deadline.
+    fn give_up(&self, group: Group, number: u64) -> Unavailable {
+        let mut queues = self.queues.lock();
+        let waiting = queues.get_mut(&group).and_then(|it| it.leave(number));
+        match waiting {
             Some(_) => Unavailable::TimeIsUp,
             None => Unavailable::NoReply {
                 node: "Redis".to_owned(),
@@ -185,45 +211,40 @@ impl Connection {
     }
 }
 
-impl Turn {
-    /// Sends the members and gives each its answer.
+impl Place {
+    /// Sends the members, and tells each what became of it.
     async fn send_together(self, members: Vec<Member>) {
-        let metrics = &self.connection.dialer.metrics;
+        let Batches {
+            metrics, limits, ..
+        } = &*self.batches;
         metrics.batch_members.observe(members.len() as f64);
         for member in &members {
             let queued = member.since.elapsed().as_secs_f64();
             metrics.batch_queued.observe(queued);
         }
-        let alone = members.len() == 1 && !self.connection.batches.limits.lone;
-        let encoded;
-        let (command, script) = if alone {
-            (&members[0].command, members[0].script)
-        } else {
-            encoded = encode(self.batch, &members);
-            (&encoded, self.batch)
-        };
+        let together = members.len() > 1 || limits.lone;
+        let encoded = together.then(|| encode(self.batch, &members));
+        let first = &members[0];
         let request = Request {
-            key: &members[0].key,
-            command,
-            script: Some(script),
-            mark: members[0].mark.as_deref(),
+            key: &first.key,
+            command: encoded.as_ref().unwrap_or(&first.command),
+            script: Some(if together { self.batch } else { first.script }),
+            mark: first.mark.as_deref(),
         };
         // A member whose deadline comes earlier stops waiting by itself.
-        let deadline = members.iter().map(|member| member.deadline).max();
-        let deadline = deadline.unwrap_or_else(Instant::now);
-        let reply = self.connection.send(request, Lane::Request, deadline).await;
-        let answers = if alone {
-            vec![Answer::Sent(reply)]
-        } else {
-            read(self.batch, reply, members.len())
+        let deadlines = members.iter().map(|member| member.deadline);
+        let deadline = deadlines.fold(first.deadline, Instant::max);
+        let reply = self.batches.send_alone(request, deadline).await;
+        let outcomes = match together {
+            true => read(self.batch, reply, members.len()),
+            false => vec![Outcome::Sent(reply)],
         };
-        for (member, answer) in members.into_iter().zip(answers) {
-            let has_failed = matches!(&answer, Answer::Sent(Err(StoreError::Script { .. })));
-            if has_failed {
+        for (member, outcome) in members.into_iter().zip(outcomes) {
+            if together && matches!(&outcome, Outcome::Sent(Err(StoreError::Script { .. }))) {
                 metrics.batch_members_failed.inc();
             }
             // Nobody waits for a call whose client hung up.
-            let _ = member.answer.send(answer);
+            let _ = member.outcome.send(outcome);
         }
     }
 }

@@ -161,7 +161,7 @@ mod tests {
     const CALLERS: usize = 5;
 
     /// A queue and its callers after some events.
-    struct World {
+    struct History {
         queue: Queue<Numbered>,
         limits: BatchLimits,
         callers: Vec<Caller>,
@@ -170,7 +170,7 @@ mod tests {
         sent: Vec<usize>,
     }
 
-    impl World {
+    impl History {
         fn new(limits: BatchLimits) -> Self {
             Self {
                 queue: Queue::default(),
@@ -268,16 +268,16 @@ mod tests {
             let mut histories: Vec<Vec<Event>> = vec![Vec::new()];
             let mut ended = 0;
             while let Some(history) = histories.pop() {
-                let mut world = World::new(limits);
+                let mut after = History::new(limits);
                 for event in &history {
-                    world.happen(*event);
+                    after.happen(*event);
                 }
-                world.check();
-                let events = world.possible();
+                after.check();
+                let events = after.possible();
                 if events.is_empty() {
                     ended += 1;
                     let lost = |it: &Caller| matches!(it, Caller::Absent | Caller::Waits(_));
-                    assert!(!world.callers.iter().any(lost), "{history:?}");
+                    assert!(!after.callers.iter().any(lost), "{history:?}");
                 }
                 let further = events.into_iter().map(|event| {
                     let mut further = history.clone();

@@ -95,20 +95,20 @@ fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
         return false;
     }
     let (first, second) = changes.split_at(changes.len() / 2);
-    let (first, second) = (sums(first), sums(second));
+    let (first, second) = (totals(first), totals(second));
     second
         .iter()
         .any(|sum| first.contains(&difference.minus(*sum)))
 }
 
-/// The sums of every choice of changes.
-fn sums(changes: &[Amounts]) -> HashSet<Amounts> {
-    let mut sums = HashSet::from([Amounts::default()]);
+/// The totals of every choice of changes.
+fn totals(changes: &[Amounts]) -> HashSet<Amounts> {
+    let mut totals = HashSet::from([Amounts::default()]);
     for change in changes {
-        let with: Vec<_> = sums.iter().map(|sum| sum.plus(*change)).collect();
-        sums.extend(with);
+        let with: Vec<_> = totals.iter().map(|sum| sum.plus(*change)).collect();
+        totals.extend(with);
     }
-    sums
+    totals
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use budget_authority::store::runtime::batch;
 use crate::harness::redis::shared;
 use crate::harness::signatures::SIGNATURES;
 
-static BATCHES: [&Script; 2] = [&batch::CREATE, &batch::SETTLE];
+static BATCHES: [&Script; 2] = [&batch::CREATE, &batch::CHANGE];
 
 fn scripts() -> impl Iterator<Item = &'static Script> {
     let scripts = SIGNATURES.iter().map(|signature| &signature.script);
