@@ -2,8 +2,7 @@
 --[[
 Runs commits, releases and extensions of one partition that waited at the same time; see docs/design/group-commit.md.
 
-KEYS    those of the members, in turn
-ARGV    for each member: its operation, the number of its keys and of its arguments, and its arguments
+KEYS and ARGV: those of the members; see batch/run.
 
 Replies, for each member: its own reply, or
   fault error | unknown error | again

@@ -4,7 +4,7 @@ run: runs the members of a batch in turn, and answers for each. A member that ra
 -- @include batch/shared
 
 -- A batch ends when it has done this much, so that no call takes more than a millisecond.
-local BATCH_WORK_MAX, BATCH_MEMBER_WORK = 400, 10
+local BATCH_WORK_MAX, BATCH_MEMBER_WORK = 600, 10
 
 -- Whether an error says that a slot is moving to another node: then the member has done nothing yet.
 local function batch_has_moved(message)
@@ -28,19 +28,32 @@ local function batch_member(operation, keys, args)
   return {batch.has_charged and 'unknown' or 'fault', message}
 end
 
--- Returns the replies; `again` to each member that has not run, which its caller sends alone. keys and args: those of all members.
+-- Reads the next member; src/driver/batch/message.rs writes it. ARGV has its operation, the numbers of its keys and of its
+-- arguments, and the arguments, KEYS the keys. Without an operation it is like the last one but in some places: ARGV has how many of
+-- either, the places of the keys, and place and value of each argument.
+local function batch_read(member, keys, args)
+  local operation, key_count, arg_count = args[member.arg], tonumber(args[member.arg + 1]), tonumber(args[member.arg + 2])
+  local key, arg = member.key, member.arg + 3
+  if operation ~= '' then
+    member.operation = operation
+    member.keys, member.args = {unpack(keys, key, key + key_count - 1)}, {unpack(args, arg, arg + arg_count - 1)}
+    member.key, member.arg = key + key_count, arg + arg_count
+    return
+  end
+  for i = 0, key_count - 1 do member.keys[tonumber(args[arg + i])] = keys[key + i] end
+  arg = arg + key_count
+  for i = arg, arg + 2 * arg_count - 1, 2 do member.args[tonumber(args[i])] = args[i + 1] end
+  member.key, member.arg = key + key_count, arg + 2 * arg_count
+end
+
+-- Returns the replies; `again` to each member that has not run, which its caller sends alone. keys and args: those of the batch.
 local function batch_run(operations, keys, args)
-  local replies, key, arg, is_over = {}, 1, 1, false
-  while arg <= #args do
-    local key_last, arg_first = key + args[arg + 1] - 1, arg + 3
-    local arg_last = arg_first + args[arg + 2] - 1
-    local reply = {'again'}
-    if not is_over then
-      reply = batch_member(operations[args[arg]], {unpack(keys, key, key_last)}, {unpack(args, arg_first, arg_last)})
-    end
+  local replies, member, is_over = {}, {key = 1, arg = 1}, false
+  while args[member.arg] do
+    batch_read(member, keys, args)
+    local reply = is_over and {'again'} or batch_member(operations[member.operation], member.keys, member.args)
     is_over = is_over or reply[1] == 'again' or batch.work > BATCH_WORK_MAX
     replies[#replies + 1] = reply
-    key, arg = key_last + 1, arg_last + 1
   end
   batch_write_ledgers()
   return replies

@@ -7,7 +7,7 @@ the members and for every fragment.
 -- @include ledger/announced_write, ledger/thresholds, log/events
 
 -- What the batch has done so far, in units of a command of Redis or of what takes as long; see batch/run.
-local BATCH_LEDGER_WORK, BATCH_EVENT_WORK = 1, 4
+local BATCH_LEDGER_WORK, BATCH_EVENT_WORK = 1, 8
 
 -- work: so far. has_charged: whether the present member's record is written, so that its ledgers have moved.
 local batch = {work = 0, has_charged = false}

@@ -26,29 +26,86 @@ pub(super) fn parts(command: &Cmd) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The call of `batch` for these members; its keys and arguments are those that the script names.
-pub(super) fn encode(batch: &'static Script, members: &[Member]) -> Cmd {
-    let keys_of = |command: &Cmd| {
-        let count = parts(command).nth(HEAD - 1).map(str::from_utf8);
-        let count = count.and_then(|count| count.ok()?.parse::<usize>().ok());
-        count.expect("an EVALSHA has the number of its keys")
-    };
-    let counts: Vec<_> = members.iter().map(|it| keys_of(&it.command)).collect();
-    let mut command = batch.command(counts.iter().sum());
-    for (member, keys) in members.iter().zip(&counts) {
-        for key in parts(&member.command).skip(HEAD).take(*keys) {
-            command.arg(key);
+/// What a member is called with.
+struct Parts<'a> {
+    operation: &'static str,
+    keys: Vec<&'a [u8]>,
+    arguments: Vec<&'a [u8]>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(member: &'a Member) -> Self {
+        let mut words = parts(&member.command).skip(HEAD - 1);
+        let count = words.next().and_then(|count| str::from_utf8(count).ok());
+        let count: usize = count
+            .and_then(|count| count.parse().ok())
+            .expect("an EVALSHA has the number of its keys");
+        Self {
+            operation: member.script.name(),
+            keys: words.by_ref().take(count).collect(),
+            arguments: words.collect(),
         }
     }
-    for (member, keys) in members.iter().zip(&counts) {
-        let behind = HEAD + keys;
-        let arguments = parts(&member.command).count() - behind;
-        command.arg(member.script.name()).arg(*keys).arg(arguments);
-        for argument in parts(&member.command).skip(behind) {
-            command.arg(argument);
+
+    /// Whether it differs from another one only in the values at some places.
+    fn is_like(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && self.keys.len() == other.keys.len()
+            && self.arguments.len() == other.arguments.len()
+    }
+}
+
+/// An argument of a batch.
+enum Word<'a> {
+    Text(&'a [u8]),
+    Number(usize),
+}
+
+/// The call of `batch` for these members. Most members name the same tenant, budgets and day as the one before: of such a one only
+/// what differs is sent, with its place. The form is that of `lua/lib/batch/run.lua`.
+pub(super) fn encode(batch: &'static Script, members: &[Member]) -> Cmd {
+    let (mut keys, mut words) = (Vec::new(), Vec::new());
+    let mut last: Option<Parts<'_>> = None;
+    for member in members {
+        let parts = Parts::of(member);
+        if let Some(last) = last.filter(|last| last.is_like(&parts)) {
+            let changed_keys = changed(&last.keys, &parts.keys);
+            let changed_arguments = changed(&last.arguments, &parts.arguments);
+            words.push(Word::Text(b""));
+            words.push(Word::Number(changed_keys.len()));
+            words.push(Word::Number(changed_arguments.len()));
+            words.extend(changed_keys.iter().map(|(at, _)| Word::Number(*at)));
+            keys.extend(changed_keys.into_iter().map(|(_, key)| key));
+            for (at, argument) in changed_arguments {
+                words.extend([Word::Number(at), Word::Text(argument)]);
+            }
+        } else {
+            words.push(Word::Text(parts.operation.as_bytes()));
+            words.push(Word::Number(parts.keys.len()));
+            words.push(Word::Number(parts.arguments.len()));
+            keys.extend(&parts.keys);
+            words.extend(parts.arguments.iter().copied().map(Word::Text));
         }
+        last = Some(parts);
+    }
+    let mut command = batch.command(keys.len());
+    for key in keys {
+        command.arg(key);
+    }
+    for word in words {
+        match word {
+            Word::Text(text) => command.arg(text),
+            Word::Number(number) => command.arg(number),
+        };
     }
     command
+}
+
+/// The places at which two lists of one length differ, counted from 1, and what the second one has there.
+fn changed<'a>(last: &[&[u8]], now: &[&'a [u8]]) -> Vec<(usize, &'a [u8])> {
+    let pairs = last.iter().zip(now).enumerate();
+    let changed = pairs.filter(|(_, (last, now))| last != now);
+    changed.map(|(at, (_, now))| (at + 1, *now)).collect()
 }
 
 /// The outcomes to the members from the reply to their batch.
