@@ -159,42 +159,48 @@ fn limit() -> impl Strategy<Value = i64> {
     prop_oneof![2 => Just(0i64), 3 => 1..120i64, 1 => amount()]
 }
 
-/// A history: some ledgers first, then anything.
-pub fn history() -> impl Strategy<Value = Vec<Step>> {
-    let open = || {
-        (
-            0..2usize,
-            0..5usize,
-            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
-            allocation(),
-            limit(),
-        )
-            .prop_map(|(tenant, place, unit, allocated, limit)| Step::Open {
-                tenant,
-                place,
-                unit,
-                allocated,
-                limit,
-            })
-    };
-    let some = prop::collection::vec(open(), 2..6);
-    let place = || {
-        (
-            0..2usize,
-            0..5usize,
-            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
-        )
-    };
-    let step = prop_oneof![
+fn open() -> impl Strategy<Value = Step> {
+    (place(), allocation(), limit()).prop_map(|((tenant, place, unit), allocated, limit)| {
+        Step::Open {
+            tenant,
+            place,
+            unit,
+            allocated,
+            limit,
+        }
+    })
+}
+
+/// A tenant, one of its places, and a unit.
+fn place() -> impl Strategy<Value = (usize, usize, usize)> {
+    let unit = prop_oneof![4 => Just(0usize), 1 => Just(1usize)];
+    (0..2usize, 0..5usize, unit)
+}
+
+/// Requests that create something.
+fn create() -> impl Strategy<Value = Step> {
+    prop_oneof![
         6 => (place(), amount(), 0..5usize, 0..12usize, prop::bool::weighted(0.1)).prop_map(
             |((tenant, place, unit), amount, policy, key, dry)| Step::Reserve { tenant, place, unit, amount, policy, key, dry }),
         2 => (place(), amount(), 0..8usize).prop_map(|((tenant, place, unit), amount, key)| Step::Decide { tenant, place, unit, amount, key }),
+        3 => (place(), amount(), 0..5usize, 0..12usize).prop_map(
+            |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
+    ]
+}
+
+/// Requests about a reservation.
+fn settle() -> impl Strategy<Value = Step> {
+    prop_oneof![
         6 => (0..16usize, prop_oneof![9 => Just(0usize), 1 => Just(1usize)], amount(), 0..6usize).prop_map(
             |(which, unit, actual, key)| Step::Commit { which, unit, actual, key }),
         2 => (0..16usize, 0..6usize).prop_map(|(which, key)| Step::Release { which, key }),
         2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
-        3 => (place(), amount(), 0..5usize, 0..12usize).prop_map(
-            |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
+    ]
+}
+
+/// What operators, the dispatcher and time do.
+fn other() -> impl Strategy<Value = Step> {
+    prop_oneof![
         3 => (place(), 0..5usize, amount(), prop::option::weighted(0.3, amount()), prop::option::weighted(0.3, 0..4usize)).prop_map(
             |((tenant, place, unit), operation, amount, spent, key)| Step::Fund { tenant, place, unit, operation, amount, spent, key }),
         3 => (0..2usize, 0..3usize, rule()).prop_map(|(tenant, name, rule)| Step::Govern { tenant, name, rule }),
@@ -208,7 +214,13 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         3 => (0..16usize, prop::bool::weighted(0.2)).prop_map(|(which, to_future)| Step::Age { which, to_future }),
         1 => open(),
-    ];
+    ]
+}
+
+/// A history: some ledgers first, then anything.
+pub fn history() -> impl Strategy<Value = Vec<Step>> {
+    let some = prop::collection::vec(open(), 2..6);
+    let step = prop_oneof![11 => create(), 10 => settle(), 18 => other()];
     // A close, if any, comes late: little happens after it.
     let close = prop::option::weighted(0.3, (0..2usize, 0..15usize));
     (some, prop::collection::vec(step, 1..60), close).prop_map(|(mut steps, more, close)| {
@@ -217,6 +229,34 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
             let place = steps.len().saturating_sub(from_end);
             steps.insert(place, Step::Close { tenant });
         }
+        steps
+    })
+}
+
+/// A history in groups. The steps of a group are requests that batches of one script run, or it is one other step.
+pub fn groups() -> impl Strategy<Value = Vec<Vec<Step>>> {
+    let some = prop::collection::vec(open().prop_map(|step| vec![step]), 2..6);
+    let group = prop_oneof![
+        4 => repeating(create().boxed()),
+        4 => repeating(settle().boxed()),
+        4 => other().prop_map(|step| vec![step]),
+    ];
+    let close = prop::option::weighted(0.2, (0..2usize, 0..5usize));
+    (some, prop::collection::vec(group, 1..24), close).prop_map(|(mut groups, more, close)| {
+        groups.extend(more);
+        if let Some((tenant, from_end)) = close {
+            let place = groups.len().saturating_sub(from_end);
+            groups.insert(place, vec![Step::Close { tenant }]);
+        }
+        groups
+    })
+}
+
+/// Up to ten steps, and now and then one of them again.
+fn repeating(step: BoxedStrategy<Step>) -> impl Strategy<Value = Vec<Step>> {
+    let again = prop::option::weighted(0.4, any::<prop::sample::Index>());
+    (prop::collection::vec(step, 1..10), again).prop_map(|(mut steps, again)| {
+        steps.extend(again.map(|which| which.get(&steps).clone()));
         steps
     })
 }

@@ -1,15 +1,16 @@
 //! Random histories against Redis and against a simple pure model: every reply, and every ledger and alert after each step.
 
-mod alerts;
-mod draw;
+pub(super) mod alerts;
+pub(super) mod draw;
 mod finish;
 mod funding;
 mod operator;
 mod operator_steps;
 mod policies;
-mod pure;
-mod sides;
-mod steps;
+pub(super) mod pure;
+pub(super) mod requests;
+pub(super) mod sides;
+pub(super) mod steps;
 
 use std::time::{Duration, Instant};
 

@@ -59,7 +59,7 @@ pub enum Outcome {
 }
 
 /// All ledgers and reservations, and the reply under each idempotency key.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     pub ledgers: HashMap<Name, ModelLedger>,
     pub held: Vec<Held>,

@@ -1,0 +1,353 @@
+//! A step that is a request of the runtime plane: what the service responds, and what the model says.
+
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::caller::Caller;
+use budget_authority::domain::ids::ReservationId;
+use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::refusal::Denial;
+use budget_authority::domain::reservation::{
+    CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
+};
+use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
+
+use super::draw::{Step, UNITS};
+use super::pure::{Model, Outcome};
+use super::sides::{action, amount_of, charged, hashed, key, pick, refused, subject};
+use crate::harness::ledger_fixture::LedgerFixture;
+
+/// See the module documentation.
+pub struct Request<'a> {
+    fixture: &'a LedgerFixture,
+    step: Step,
+    tenant: usize,
+    unit: Unit,
+    /// The reservation that it is about: its place in the model, and its id.
+    about: Option<(usize, ReservationId)>,
+    /// What the service tells requests under one idempotency key apart by.
+    payload: String,
+}
+
+impl<'a> Request<'a> {
+    /// None where there is no reservation that it could be about.
+    pub async fn of(fixture: &'a LedgerFixture, model: &Model, step: &Step) -> Option<Self> {
+        let (mut about, path) = (None, |tenant, place| subject(fixture, tenant, place).1);
+        let (tenant, unit, payload) = match step.clone() {
+            Step::Reserve {
+                tenant,
+                place,
+                unit,
+                amount,
+                policy,
+                dry,
+                ..
+            } => {
+                let payload = format!("{} {amount} {policy} {dry}", path(tenant, place));
+                (tenant, UNITS[unit], payload)
+            }
+            Step::Decide {
+                tenant,
+                place,
+                unit,
+                amount,
+                ..
+            } => {
+                let payload = format!("{} {amount}", path(tenant, place));
+                (tenant, UNITS[unit], payload)
+            }
+            Step::Post {
+                tenant,
+                place,
+                unit,
+                actual,
+                policy,
+                ..
+            } => {
+                let payload = format!("{} {actual} {policy}", path(tenant, place));
+                (tenant, UNITS[unit], payload)
+            }
+            Step::Commit { which, .. }
+            | Step::Release { which, .. }
+            | Step::Extend { which, .. } => {
+                let (index, tenant, id) = pick(fixture, model, which).await?;
+                let held = model.held[index].unit;
+                about = Some((index, id));
+                match *step {
+                    Step::Commit { unit, actual, .. } => {
+                        let other = UNITS[usize::from(held == UNITS[0])];
+                        let unit = if unit == 0 { held } else { other };
+                        (tenant, unit, format!("commit {actual}"))
+                    }
+                    Step::Release { .. } => (tenant, held, "release".to_owned()),
+                    _ => (tenant, held, "extend".to_owned()),
+                }
+            }
+            other => panic!("not a request: {other:?}"),
+        };
+        Some(Self {
+            fixture,
+            step: step.clone(),
+            tenant,
+            unit,
+            about,
+            payload: format!("{unit} {payload}"),
+        })
+    }
+
+    /// What the service responds.
+    pub async fn respond(&self) -> Outcome {
+        match self.step {
+            Step::Reserve { .. } => self.reserve().await,
+            Step::Decide { .. } => self.decide().await,
+            Step::Post { .. } => self.post().await,
+            Step::Commit { .. } => self.commit().await,
+            Step::Release { .. } => self.release().await,
+            _ => self.extend().await,
+        }
+    }
+
+    async fn reserve(&self) -> Outcome {
+        let Step::Reserve {
+            place,
+            amount,
+            policy,
+            key: number,
+            dry,
+            ..
+        } = self.step
+        else {
+            unreachable!("a reserve")
+        };
+        let (fixture, tenant) = (self.fixture, self.tenant);
+        let request = ReservationCreateRequest {
+            idempotency_key: key(number),
+            subject: subject(fixture, tenant, place).0,
+            action: action(),
+            estimate: amount_of(self.unit, amount),
+            ttl_ms: None,
+            grace_period_ms: 5_000,
+            overage_policy: OveragePolicy::ALL.get(policy).copied(),
+            dry_run: dry,
+            metadata: None,
+            observe_mode: None,
+        };
+        let request = hashed(request, &self.payload);
+        let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
+        match fixture.ledger.reserve(caller, &request, &cause).await {
+            Ok(reserved) => match reserved.reason_code {
+                Some(reason) => denied(&reason),
+                None => charged(0, &reserved.balances.expect("allowed")),
+            },
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn decide(&self) -> Outcome {
+        let Step::Decide {
+            place,
+            amount,
+            key: number,
+            ..
+        } = self.step
+        else {
+            unreachable!("a decision")
+        };
+        let (fixture, tenant) = (self.fixture, self.tenant);
+        let request = DecisionRequest {
+            idempotency_key: key(number),
+            subject: subject(fixture, tenant, place).0,
+            action: action(),
+            estimate: amount_of(self.unit, amount),
+            metadata: None,
+        };
+        let request = hashed(request, &self.payload);
+        let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
+        let result = fixture.ledger.decide(caller, &request, &cause).await;
+        match result.map(|decided| decided.reason_code) {
+            Ok(None) => Outcome::Extended,
+            Ok(Some(reason)) => denied(&reason),
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn post(&self) -> Outcome {
+        let Step::Post {
+            place,
+            actual,
+            policy,
+            key: number,
+            ..
+        } = self.step
+        else {
+            unreachable!("a usage event")
+        };
+        let (fixture, tenant) = (self.fixture, self.tenant);
+        let request = EventCreateRequest {
+            idempotency_key: key(number),
+            subject: subject(fixture, tenant, place).0,
+            action: action(),
+            actual: amount_of(self.unit, actual),
+            overage_policy: OveragePolicy::ALL.get(policy).copied(),
+            metrics: None,
+            client_time_ms: None,
+            metadata: None,
+        };
+        let request = hashed(request, &self.payload);
+        let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
+        match fixture.ledger.charge(caller, &request, &cause).await {
+            Ok(posted) => charged(
+                posted.charged.map_or(actual, Amount::value),
+                &posted.balances,
+            ),
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn commit(&self) -> Outcome {
+        let (Step::Commit { actual, .. }, Some((_, id))) = (&self.step, &self.about) else {
+            unreachable!("a commit")
+        };
+        let (fixture, tenant) = (self.fixture, self.tenant);
+        let request = CommitRequest {
+            idempotency_key: key(self.key_number()),
+            actual: amount_of(self.unit, *actual),
+            metrics: None,
+            metadata: None,
+        };
+        let request = hashed(request, &self.payload);
+        let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
+        match fixture.ledger.commit(caller, id, &request, &cause).await {
+            Ok(committed) => charged(committed.charged.value(), &committed.balances),
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn release(&self) -> Outcome {
+        let (_, id) = self.about.as_ref().expect("a reservation");
+        let (fixture, tenant) = (self.fixture, self.tenant);
+        let request = ReleaseRequest {
+            idempotency_key: key(self.key_number()),
+            reason: None,
+        };
+        let request = hashed(request, &self.payload);
+        let caller = Caller::Tenant(fixture.callers[tenant].clone());
+        let cause = fixture.cause(tenant);
+        match fixture.ledger.release(&caller, id, &request, &cause).await {
+            Ok(released) => charged(released.released.value(), &released.balances),
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn extend(&self) -> Outcome {
+        let (_, id) = self.about.as_ref().expect("a reservation");
+        let fixture = self.fixture;
+        let request = ReservationExtendRequest {
+            idempotency_key: key(self.key_number()),
+            extend_by_ms: 1_000,
+            metadata: None,
+        };
+        let request = hashed(request, &self.payload);
+        let caller = &fixture.callers[self.tenant];
+        match fixture.ledger.extend(caller, id, &request).await {
+            Ok(_) => Outcome::Extended,
+            Err(error) => refused(error),
+        }
+    }
+
+    fn key_number(&self) -> usize {
+        match self.step {
+            Step::Reserve { key, .. }
+            | Step::Decide { key, .. }
+            | Step::Post { key, .. }
+            | Step::Commit { key, .. }
+            | Step::Release { key, .. }
+            | Step::Extend { key, .. } => key,
+            ref other => panic!("not a request: {other:?}"),
+        }
+    }
+
+    /// What the model says that it responds; the model then has its effects.
+    pub fn expected(&self, model: &mut Model) -> Outcome {
+        let (key, payload) = (format!("key-{}", self.key_number()), &self.payload);
+        if let Some((index, _)) = self.about {
+            return match self.step {
+                Step::Commit { actual, .. } => {
+                    model.commit(index, self.unit, actual.into(), &key, payload)
+                }
+                Step::Release { .. } => model.release(index, &key, payload),
+                _ => model.extend(index, &key),
+            };
+        }
+        let operation = match self.step {
+            Step::Reserve { .. } => "reserve",
+            Step::Decide { .. } => "decide",
+            _ => "post",
+        };
+        let entry = (self.tenant, operation, key);
+        match model.answered.get(&entry) {
+            Some((first, stored)) if first == payload => return stored.clone(),
+            Some(_) => return Outcome::Refused("IdempotencyMismatch"),
+            None => {}
+        }
+        let expected = self.decided(model);
+        let is_hold = matches!(self.step, Step::Reserve { dry: false, .. });
+        let is_charge = matches!(self.step, Step::Post { .. });
+        let is_kept = match expected {
+            Outcome::Done { .. } | Outcome::Extended => true,
+            Outcome::Deny(_) => !(is_hold || is_charge),
+            Outcome::Refused(_) => false,
+        };
+        if is_kept {
+            if is_hold {
+                let named = (entry.0, entry.2.clone());
+                model.reservation_of.insert(named, model.held.len() - 1);
+            }
+            let kept = (payload.clone(), expected.clone());
+            model.answered.insert(entry, kept);
+        }
+        expected
+    }
+
+    /// The same for a new idempotency key.
+    fn decided(&self, model: &mut Model) -> Outcome {
+        let (tenant, unit) = (self.tenant, self.unit);
+        match self.step {
+            Step::Reserve {
+                place,
+                amount,
+                policy,
+                dry,
+                ..
+            } => {
+                let path = subject(self.fixture, tenant, place).1;
+                let policy = OveragePolicy::ALL.get(policy).copied();
+                match dry {
+                    true => model.decide(tenant, &path, unit, amount.into()),
+                    false => model.reserve(tenant, &path, unit, amount.into(), policy),
+                }
+            }
+            Step::Decide { place, amount, .. } => {
+                let path = subject(self.fixture, tenant, place).1;
+                match model.decide(tenant, &path, unit, amount.into()) {
+                    Outcome::Done { .. } => Outcome::Extended,
+                    other => other,
+                }
+            }
+            Step::Post {
+                place,
+                actual,
+                policy,
+                ..
+            } => {
+                let path = subject(self.fixture, tenant, place).1;
+                let policy = OveragePolicy::ALL.get(policy).copied();
+                model.post(tenant, &path, unit, actual.into(), policy)
+            }
+            ref other => panic!("no new key: {other:?}"),
+        }
+    }
+}
+
+fn denied(reason_code: &str) -> Outcome {
+    let denial = Denial::parse(reason_code).expect("a known reason");
+    Outcome::Deny(denial.as_str())
+}
