@@ -11,21 +11,23 @@ local function batch_has_moved(message)
   return not batch.has_charged and (message:find('non local key', 1, true) or message:find('TRYAGAIN', 1, true))
 end
 
--- Returns the text of an error, with the line of the batch where it was raised.
+-- Returns the text of an error, with the line of the batch where it was raised. Called where it is raised: Redis's own pcall
+-- returns the message alone.
 local function batch_error(raised)
   if type(raised) ~= 'table' then return 'ERR ' .. raised end
-  return raised.err .. ' script: batch, on @user_script:' .. (raised.line or '?')
+  -- The caller of what raised it is the fourth from here: pcall, this function, redis.call.
+  local _, place = pcall(error, '', 4)
+  return raised.err .. ' script: batch, on @' .. place:sub(1, -3)
 end
 
 -- Returns the reply of a member: its own, or `fault` or `unknown` and the error. It is `unknown` to the client whether a request
 -- was done that failed after its record was written; under the same idempotency key it gets its response.
 local function batch_member(operation, keys, args)
   batch.has_charged, batch.work = false, batch.work + BATCH_MEMBER_WORK
-  local is_done, reply = pcall(operation, keys, args)
+  local is_done, reply = xpcall(function() return operation(keys, args) end, batch_error)
   if is_done then return reply end
-  local message = batch_error(reply)
-  if batch_has_moved(message) then return {'again'} end
-  return {batch.has_charged and 'unknown' or 'fault', message}
+  if batch_has_moved(reply) then return {'again'} end
+  return {batch.has_charged and 'unknown' or 'fault', reply}
 end
 
 -- Reads the next member; src/driver/batch/message.rs writes it. ARGV has its operation, the numbers of its keys and of its

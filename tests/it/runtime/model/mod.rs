@@ -6,7 +6,7 @@ mod finish;
 mod funding;
 mod operator;
 mod operator_steps;
-mod policies;
+pub(super) mod policies;
 pub(super) mod pure;
 pub(super) mod requests;
 pub(super) mod sides;
