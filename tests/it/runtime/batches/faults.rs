@@ -1,7 +1,7 @@
 //! Faults in the middle of a batch: a member that fails has done nothing, or has its record and its charge; the others are done.
 
 use budget_authority::store::{Keys, Store, StoreMetrics};
-use budget_authority::tools::verify::verify;
+use budget_authority::tools::verify::{Difference, verify};
 use redis::{Cmd, RedisResult, Value};
 
 use super::captured::Copy;
@@ -112,7 +112,12 @@ async fn each_command(batch: Batch) {
         };
         assert!(expected.contains(&victims), "{context}");
         let report = verify(&store, None, |_| {}).await.expect("Redis answers");
-        assert!(report.is_right(), "{context}\n{}", report.table(true));
+        // Indexes are written before the record or after the charge, in a batch as alone.
+        let is_of_index = |it: &Difference| {
+            it.what.starts_with("due") || it.detail.contains("index of ledgers over limit")
+        };
+        let is_right = report.differences.iter().all(is_of_index) && report.unverified.is_empty();
+        assert!(is_right, "{context}\n{}", report.table(true));
     }
     println!("{faults} faults, {unknowns} unknown, {none} tried in vain");
     let least = match batch {
