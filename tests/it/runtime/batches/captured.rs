@@ -208,23 +208,11 @@ impl Copy {
         found.into_iter().collect()
     }
 
-    /// The fields of the ledgers and records.
-    pub fn hashes(&mut self) -> BTreeMap<String, BTreeMap<String, String>> {
-        let names: Vec<String> = redis::cmd("KEYS")
-            .arg("*")
-            .query(&mut self.redis)
-            .expect("names");
-        let kinds = [":budget:", ":rsv:", ":usage_event:", ":decision:"];
-        let names = names
-            .into_iter()
-            .filter(|name| kinds.iter().any(|kind| name.contains(kind)));
-        let mut hashes = BTreeMap::new();
-        for name in names {
-            // One of another type has no fields.
-            let fields = redis::cmd("HGETALL").arg(&name).query(&mut self.redis);
-            hashes.insert(name, fields.unwrap_or_default());
-        }
-        hashes
+    /// What each key holds, in lines: fields and values, entries without their places, members without their scores.
+    pub fn contents(&mut self) -> BTreeMap<String, Vec<String>> {
+        let call = redis::cmd("EVAL").arg(CONTENTS).arg(0).to_owned();
+        let found: Vec<(String, Vec<String>)> = call.query(&mut self.redis).expect("contents");
+        found.into_iter().collect()
     }
 }
 
@@ -241,4 +229,25 @@ const DIGESTS: &str = "
 local digests = redis.call('KEYS', '*')
 for i, name in ipairs(digests) do digests[i] = {name, redis.sha1hex(redis.call('DUMP', name))} end
 return digests
+";
+
+const CONTENTS: &str = "
+local contents = redis.call('KEYS', '*')
+for i, name in ipairs(contents) do
+  local kind, lines = redis.call('TYPE', name).ok, {}
+  if kind == 'hash' then
+    local fields = redis.call('HGETALL', name)
+    for at = 1, #fields, 2 do lines[#lines + 1] = fields[at] .. '=' .. fields[at + 1] end
+    table.sort(lines)
+  elseif kind == 'stream' then
+    for _, entry in ipairs(redis.call('XRANGE', name, '-', '+')) do lines[#lines + 1] = table.concat(entry[2], ' ') end
+  elseif kind == 'zset' then
+    lines = redis.call('ZRANGE', name, 0, -1)
+    table.sort(lines)
+  elseif kind == 'string' then
+    lines = {redis.call('GET', name)}
+  end
+  contents[i] = {name, lines}
+end
+return contents
 ";

@@ -38,7 +38,7 @@ async fn each_damage(batch: Batch) {
         copy.renew(&damage.commands);
         let calls = scene.captured.calls();
         let alone: Vec<_> = calls.iter().map(|call| shown(&copy.run(call))).collect();
-        let expected = copy.hashes();
+        let expected = copy.contents();
         copy.renew(&damage.commands);
         let reply = copy.run(&scene.captured.call());
         let Ok(Value::Array(replies)) = reply else {
@@ -46,7 +46,7 @@ async fn each_damage(batch: Batch) {
         };
         let together: Vec<_> = replies.into_iter().map(|it| shown(&Ok(it))).collect();
         assert_eq!(together, alone, "{}", damage.name);
-        assert_same(&copy.hashes(), &expected, &damage.name);
+        assert_same(&copy.contents(), &expected, &damage.name);
         let failed = alone.iter().filter(|it| it.starts_with("error")).count();
         failures += failed;
         successes += alone.len() - failed;
@@ -132,13 +132,22 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The same with `T` for each time.
+/// The same with `T` for each time, and for each place in a stream.
 fn timeless(text: &str) -> String {
-    let words = text.split(' ').map(|word| {
-        let is_time = word.len() == 13 && word.bytes().all(|byte| byte.is_ascii_digit());
-        if is_time { "T" } else { word }
-    });
-    words.collect::<Vec<_>>().join(" ")
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find(is_digit) {
+        let digits = rest[start..].find(|it| !is_digit(it));
+        let end = digits.map_or(rest.len(), |length| start + length);
+        shown.push_str(&rest[..start]);
+        let is_time = end - start == 13;
+        shown.push_str(if is_time { "T" } else { &rest[start..end] });
+        rest = &rest[end..];
+        if let (true, Some(behind)) = (is_time, rest.strip_prefix('-')) {
+            rest = behind.trim_start_matches(is_digit);
+        }
+    }
+    shown + rest
 }
 
 /// Without where in the script it was raised.
@@ -154,18 +163,13 @@ fn without_place(error: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-type Hashes = BTreeMap<String, BTreeMap<String, String>>;
+type Contents = BTreeMap<String, Vec<String>>;
 
-fn assert_same(found: &Hashes, expected: &Hashes, damage: &str) {
+fn assert_same(found: &Contents, expected: &Contents, damage: &str) {
     let names: Vec<_> = found.keys().collect();
     assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{damage}");
-    for (name, fields) in found {
-        let shown = |fields: &BTreeMap<String, String>| -> Vec<String> {
-            let shown = fields.iter().map(|(field, value)| (field, timeless(value)));
-            shown
-                .map(|(field, value)| format!("{field}={value}"))
-                .collect()
-        };
-        assert_eq!(shown(fields), shown(&expected[name]), "{damage}: {name}");
+    for (name, lines) in found {
+        let shown = |lines: &[String]| -> Vec<_> { lines.iter().map(|it| timeless(it)).collect() };
+        assert_eq!(shown(lines), shown(&expected[name]), "{damage}: {name}");
     }
 }
