@@ -71,12 +71,12 @@ fn pass(client: TcpStream, port: u16, kept: &Mutex<Vec<Vec<Vec<u8>>>>) -> Option
 }
 
 fn batch_of(sha: &[u8]) -> Option<&'static Script> {
-    let mut batches = [&batch::CREATE, &batch::SETTLE].into_iter();
+    let mut batches = [&batch::CREATE, &batch::CHANGE].into_iter();
     batches.find(|script| script.sha().as_bytes() == sha)
 }
 
 /// A member of a batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CapturedMember {
     pub operation: String,
     pub keys: Vec<String>,
@@ -127,16 +127,29 @@ impl Captured {
         let number = |word: &Vec<u8>| text(word).parse::<usize>().expect("a number");
         let (keys, arguments) = words[3..].split_at(number(&words[2]));
         let keys: Vec<_> = keys.iter().map(text).collect();
-        let (mut members, mut left, mut rest) = (Vec::new(), &keys[..], arguments);
-        while let [operation, count, length, behind @ ..] = rest {
-            let (own, others) = left.split_at(number(count));
-            let (of_member, behind) = behind.split_at(number(length));
-            members.push(CapturedMember {
-                operation: text(operation),
-                keys: own.to_vec(),
-                arguments: of_member.to_vec(),
-            });
-            (left, rest) = (others, behind);
+        let (mut members, mut left, mut rest) = (Vec::new(), keys.iter(), arguments.iter());
+        while let Some(operation) = rest.next() {
+            let mut next = || rest.next().expect("a word");
+            let (key_count, count) = (number(next()), number(next()));
+            if operation.is_empty() {
+                let mut member: CapturedMember =
+                    members.last().cloned().expect("one that it is like");
+                let places: Vec<_> = (0..key_count).map(|_| number(next())).collect();
+                for place in places {
+                    member.keys[place - 1].clone_from(left.next().expect("a key"));
+                }
+                for _ in 0..count {
+                    let place = number(next());
+                    member.arguments[place - 1].clone_from(next());
+                }
+                members.push(member);
+            } else {
+                members.push(CapturedMember {
+                    operation: text(operation),
+                    keys: left.by_ref().take(key_count).cloned().collect(),
+                    arguments: (0..count).map(|_| next().clone()).collect(),
+                });
+            }
         }
         Self {
             script: batch_of(&words[1]).expect("a batch"),

@@ -26,7 +26,7 @@ async fn creates_under_damage_are_what_they_are_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settlements_under_damage_are_what_they_are_alone() {
+async fn changes_under_damage_are_what_they_are_alone() {
     each_damage(Batch::Settle).await;
 }
 

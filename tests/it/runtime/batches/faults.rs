@@ -53,7 +53,7 @@ async fn a_fault_of_any_command_of_a_create_is_of_one_member() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_of_any_command_of_a_settlement_is_of_one_member() {
+async fn a_fault_of_any_command_of_a_change_is_of_one_member() {
     each_command(Batch::Settle).await;
 }
 

@@ -18,13 +18,13 @@ fn all(word: &str, count: usize) -> String {
 async fn a_batch_that_has_done_much_leaves_the_rest_to_be_sent_alone() {
     let fixture = fixture().await;
     let acme = acme(&fixture);
-    let calls = (0..32).map(|n| acme.reserve(&format!("k{n}"), DEEP, 1, json!({})));
+    let calls = (0..32).map(|n| acme.reserve(&format!("k{n}"), DEEP, 101, json!({})));
     let replies = together(&fixture, Batch::Create, calls.collect()).await;
-    assert_eq!(words(&replies), all("ALLOW", 32));
-    assert_eq!(figures(&fixture, ROOT).await, [68, 32, 0, 0]);
+    assert_eq!(words(&replies), all("BudgetExceeded", 32));
+    assert_eq!(figures(&fixture, ROOT).await, [100, 0, 0, 0]);
     let counts = &fixture.store.metrics().extra_round_trips;
     let again = counts.with_label_values(&[ExtraRoundTrip::Again.as_str()]);
-    // 26 members of 10 units and 6 scopes have done more than 400.
+    // 26 members of 10 units, with 6 scopes and the event of a denial, have done more than 600.
     assert_eq!(again.get(), 6);
 }
 

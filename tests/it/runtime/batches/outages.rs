@@ -53,7 +53,7 @@ async fn no_request_fails_while_redis_forgets_its_scripts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_memory_creates_are_refused_and_settlements_done() {
+async fn without_memory_creates_are_refused_and_changes_done() {
     let server = block_in_place(RedisServer::start);
     let fixture = two_tenants_on(one_in_flight(&server.url())).await;
     fixture.budget_of(0, ROOT, 100).await;
