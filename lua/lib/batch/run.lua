@@ -1,5 +1,5 @@
 --[[
-run: runs the members of a batch in turn, and answers for each. A member that raises leaves the others as they are.
+run: runs the members of a batch in order, and answers for each. A member that raises leaves the others as they are.
 ]]
 -- @include batch/shared
 

@@ -212,7 +212,7 @@ impl Batches {
 }
 
 impl Place {
-    /// Sends the members, and tells each what became of it.
+    /// Sends the members, and tells each its outcome.
     async fn send_together(self, members: Vec<Member>) {
         let Batches {
             metrics, limits, ..
