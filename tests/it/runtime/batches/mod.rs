@@ -10,3 +10,4 @@ mod limits;
 mod outages;
 mod scenes;
 mod together;
+mod waiting;
