@@ -4,7 +4,7 @@ mod alerts;
 pub(crate) mod auth;
 pub(crate) mod auth_failures;
 pub(crate) mod balances;
-mod batches;
+pub(crate) mod batches;
 pub(crate) mod commit;
 pub(crate) mod corruption;
 pub(crate) mod decide;

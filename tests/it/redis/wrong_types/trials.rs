@@ -14,6 +14,7 @@ use super::moving_slot::{in_moving_slot, judge};
 use crate::harness::redis::RedisServer;
 use crate::harness::resp_server::request;
 use crate::harness::signatures::SIGNATURES;
+use crate::runtime::batches::captured::calls_alone;
 
 /// Names of a script and of a key that it declares.
 pub type Pair = (&'static str, &'static str);
@@ -125,7 +126,9 @@ fn pass(client: TcpStream, port: u16, state: &Mutex<State>) -> Option<()> {
     let mut requests = BufReader::new(client);
     while let Some(words) = request(&mut requests) {
         if words[0] == b"EVALSHA" {
-            state.lock().expect("no panic").try_call(&words);
+            for call in calls_alone(&words) {
+                state.lock().expect("no panic").try_call(&call);
+            }
         }
         let command = command(&words).get_packed_command();
         server.write_all(&command).ok()?;

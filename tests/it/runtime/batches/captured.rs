@@ -75,6 +75,17 @@ fn batch_of(sha: &[u8]) -> Option<&'static Script> {
     batches.find(|script| script.sha().as_bytes() == sha)
 }
 
+/// The words of a call; for the call of a batch those of its members' calls, alone.
+pub(crate) fn calls_alone(words: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
+    match batch_of(&words[1]) {
+        Some(_) => {
+            let members = Captured::new(words).members;
+            members.iter().map(CapturedMember::words).collect()
+        }
+        None => vec![words.to_vec()],
+    }
+}
+
 /// A member of a batch.
 #[derive(Debug, Clone)]
 pub struct CapturedMember {
@@ -96,13 +107,23 @@ impl CapturedMember {
 
     /// Its call alone.
     fn call(&self) -> Cmd {
+        eval(self.script().source(), &self.keys, &self.arguments)
+    }
+
+    /// The words of the same, to a server that knows the script.
+    fn words(&self) -> Vec<Vec<u8>> {
+        let count = self.keys.len().to_string();
+        let head = ["EVALSHA", self.script().sha(), &count];
+        let keys = self.keys.iter().map(String::as_str);
+        let words = head.into_iter().chain(keys);
+        let words = words.map(|word| word.as_bytes().to_vec());
+        words.chain(self.arguments.iter().cloned()).collect()
+    }
+
+    fn script(&self) -> &'static Script {
         let mut scripts = SIGNATURES.iter().map(|signature| &signature.script);
         let script = scripts.find(|script| script.name() == self.operation);
-        eval(
-            script.expect("a script").source(),
-            &self.keys,
-            &self.arguments,
-        )
+        script.expect("a script")
     }
 }
 

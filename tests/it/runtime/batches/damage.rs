@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::{Cmd, ErrorKind, RedisResult, Value};
 
 use super::captured::{Captured, Copy};
-use super::scenes::Scene;
+use super::fixture::BatchFixture;
 use super::together::Batch;
 
 /// What is done to a key, and how a failure names it.
@@ -27,24 +27,27 @@ async fn creates_under_damage_are_what_they_are_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_under_damage_are_what_they_are_alone() {
-    each_damage(Batch::Settle).await;
+    each_damage(Batch::Change).await;
 }
 
 async fn each_damage(batch: Batch) {
-    let scene = Scene::of(batch).await;
-    let mut copy = Copy::of(&scene.server);
+    let prepared = BatchFixture::of(batch).await;
+    let mut copy = Copy::of(&prepared.server);
     let (mut failures, mut successes) = (0, 0);
-    for damage in damages(&scene.captured, &mut copy) {
+    for damage in damages(&prepared.captured, &mut copy) {
         copy.renew(&damage.commands);
-        let calls = scene.captured.calls();
-        let alone: Vec<_> = calls.iter().map(|call| shown(&copy.run(call))).collect();
+        let calls = prepared.captured.calls();
+        let alone: Vec<_> = calls
+            .iter()
+            .map(|call| comparable(&copy.run(call)))
+            .collect();
         let expected = copy.contents();
         copy.renew(&damage.commands);
-        let reply = copy.run(&scene.captured.call());
+        let reply = copy.run(&prepared.captured.call());
         let Ok(Value::Array(replies)) = reply else {
             panic!("{}: {reply:?}", damage.name);
         };
-        let together: Vec<_> = replies.into_iter().map(|it| shown(&Ok(it))).collect();
+        let together: Vec<_> = replies.into_iter().map(|it| comparable(&Ok(it))).collect();
         assert_eq!(together, alone, "{}", damage.name);
         assert_same(&copy.contents(), &expected, &damage.name);
         let failed = alone.iter().filter(|it| it.starts_with("error")).count();
@@ -105,7 +108,7 @@ fn damages(captured: &Captured, copy: &mut Copy) -> Vec<Damage> {
 }
 
 /// A reply without times and places in streams, or the error without the place in the script.
-fn shown(reply: &RedisResult<Value>) -> String {
+fn comparable(reply: &RedisResult<Value>) -> String {
     match reply {
         Ok(Value::Array(words)) => {
             let words: Vec<_> = words.iter().map(|it| timeless(&text(it))).collect();
@@ -135,19 +138,19 @@ fn text(value: &Value) -> String {
 /// The same with `T` for each time, and for each place in a stream.
 fn timeless(text: &str) -> String {
     let is_digit = |letter: char| letter.is_ascii_digit();
-    let (mut shown, mut rest) = (String::new(), text);
+    let (mut comparable, mut rest) = (String::new(), text);
     while let Some(start) = rest.find(is_digit) {
         let digits = rest[start..].find(|it| !is_digit(it));
         let end = digits.map_or(rest.len(), |length| start + length);
-        shown.push_str(&rest[..start]);
+        comparable.push_str(&rest[..start]);
         let is_time = end - start == 13;
-        shown.push_str(if is_time { "T" } else { &rest[start..end] });
+        comparable.push_str(if is_time { "T" } else { &rest[start..end] });
         rest = &rest[end..];
         if let (true, Some(behind)) = (is_time, rest.strip_prefix('-')) {
             rest = behind.trim_start_matches(is_digit);
         }
     }
-    shown + rest
+    comparable + rest
 }
 
 /// Without where in the script it was raised.
@@ -169,7 +172,12 @@ fn assert_same(found: &Contents, expected: &Contents, damage: &str) {
     let names: Vec<_> = found.keys().collect();
     assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{damage}");
     for (name, lines) in found {
-        let shown = |lines: &[String]| -> Vec<_> { lines.iter().map(|it| timeless(it)).collect() };
-        assert_eq!(shown(lines), shown(&expected[name]), "{damage}: {name}");
+        let comparable =
+            |lines: &[String]| -> Vec<_> { lines.iter().map(|it| timeless(it)).collect() };
+        assert_eq!(
+            comparable(lines),
+            comparable(&expected[name]),
+            "{damage}: {name}"
+        );
     }
 }

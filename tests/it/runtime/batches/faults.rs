@@ -5,15 +5,15 @@ use budget_authority::tools::verify::{Difference, verify};
 use redis::{Cmd, RedisResult, Value};
 
 use super::captured::Copy;
-use super::scenes::Scene;
+use super::fixture::BatchFixture;
 use super::together::Batch;
 use crate::harness::patient;
 
 /// The store of the copy.
-fn store_of_copy(scene: &Scene) -> Store {
-    let options = patient(&format!("{}/1", scene.server.url()));
+fn store_of_copy(prepared: &BatchFixture) -> Store {
+    let options = patient(&format!("{}/1", prepared.server.url()));
     let metrics = StoreMetrics::register(&prometheus::Registry::new());
-    let keys = Keys::new(scene.fixture.store.keys().prefix()).expect("a prefix");
+    let keys = Keys::new(prepared.fixture.store.keys().prefix()).expect("a prefix");
     Store::new(&options, keys, "service", metrics.expect("its own")).expect("a URL")
 }
 
@@ -54,20 +54,20 @@ async fn a_fault_of_any_command_of_a_create_is_of_one_member() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_of_any_command_of_a_change_is_of_one_member() {
-    each_command(Batch::Settle).await;
+    each_command(Batch::Change).await;
 }
 
 /// Lets each command of the members fail in turn.
 async fn each_command(batch: Batch) {
-    let scene = Scene::of(batch).await;
-    let (mut copy, store) = (Copy::of(&scene.server), store_of_copy(&scene));
+    let prepared = BatchFixture::of(batch).await;
+    let (mut copy, store) = (Copy::of(&prepared.server), store_of_copy(&prepared));
     let (mut faults, mut unknowns, mut none) = (0, 0, 0);
     for number in 1.. {
         copy.renew(&[]);
         let before = copy.digests();
-        let call = scene
+        let call = prepared
             .captured
-            .call_with(&failing(scene.captured.source(), number));
+            .call_with(&failing(prepared.captured.source(), number));
         let replies = replies(copy.run(&call));
         let after = copy.digests();
         let failed: Option<String> = copy.run(&get("failed")).map_or(None, |found| {
@@ -81,7 +81,7 @@ async fn each_command(batch: Batch) {
         };
         let context = format!("command {number}, {failed}: {replies:?}");
         let mut victims = 0;
-        for (member, reply) in scene.captured.members.iter().zip(&replies) {
+        for (member, reply) in prepared.captured.members.iter().zip(&replies) {
             let record = member.record();
             let is_written = before.get(record) != after.get(record);
             let says = reply[0].as_str();
@@ -106,7 +106,7 @@ async fn each_command(batch: Batch) {
         none += usize::from(victims == 0);
         // What a script tries and does without is no fault. The record of a tenant is read once for all its members.
         let expected = match failed.strip_prefix("tried ") {
-            Some(tried) if tried.contains(":tenant:") => 1..=scene.captured.members.len(),
+            Some(tried) if tried.contains(":tenant:") => 1..=prepared.captured.members.len(),
             Some(_) => 0..=0,
             None => 1..=1,
         };
@@ -122,7 +122,7 @@ async fn each_command(batch: Batch) {
     println!("{faults} faults, {unknowns} unknown, {none} tried in vain");
     let least = match batch {
         Batch::Create => (40, 8),
-        Batch::Settle => (30, 8),
+        Batch::Change => (30, 8),
     };
     assert!(
         faults >= least.0 && unknowns >= least.1,

@@ -69,7 +69,7 @@ async fn history(groups: &[Vec<Step>]) -> Result<(), String> {
 fn batch_of(step: &Step) -> Option<Batch> {
     match step {
         Step::Reserve { .. } | Step::Decide { .. } | Step::Post { .. } => Some(Batch::Create),
-        Step::Commit { .. } | Step::Release { .. } | Step::Extend { .. } => Some(Batch::Settle),
+        Step::Commit { .. } | Step::Release { .. } | Step::Extend { .. } => Some(Batch::Change),
         _ => None,
     }
 }

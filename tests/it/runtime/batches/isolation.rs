@@ -80,7 +80,7 @@ async fn a_denial_leaves_its_neighbours_alone() {
         acme.extend("a", json!({})),
         acme.extend("f", json!({})),
     ];
-    let replies = together(&fixture, Batch::Settle, calls).await;
+    let replies = together(&fixture, Batch::Change, calls).await;
     assert_eq!(
         words(&replies),
         "COMMITTED NotFound RELEASED Finalized Finalized ACTIVE"
@@ -128,7 +128,7 @@ async fn a_threshold_is_announced_once_with_the_figures_of_its_member() {
         .set(&key, &[("announced", "1000000 1000 1000")])
         .await;
     let calls = ["c", "b", "a"].map(|key| acme.release(key));
-    let replies = together(&fixture, Batch::Settle, calls.into()).await;
+    let replies = together(&fixture, Batch::Change, calls.into()).await;
     assert_eq!(words(&replies), "RELEASED RELEASED RELEASED");
     let falling = [
         "budget.threshold_crossed 1000000 falling 20",
@@ -162,7 +162,7 @@ async fn a_member_finds_the_debt_of_the_one_before() {
         acme.commit("a", 11, json!({})),
         acme.commit("a", 10, json!({"idempotency_key": "other"})),
     ];
-    let replies = together(&fixture, Batch::Settle, calls).await;
+    let replies = together(&fixture, Batch::Change, calls).await;
     assert_eq!(words(&replies), "OverdraftLimitExceeded COMMITTED");
     assert_eq!(figures(&fixture, ROOT).await, [-50, 0, 30, 50]);
 }
@@ -214,8 +214,8 @@ async fn a_key_twice_in_a_batch_is_done_once() {
     .await;
     let (first, rest) = replies.split_at(3);
     assert_eq!(words(first), "ALLOW APPLIED ALLOW");
-    let shown = |replies: &[Reply]| -> Vec<_> {
-        let shown = replies.iter().map(|reply| {
+    let comparable = |replies: &[Reply]| -> Vec<_> {
+        let comparable = replies.iter().map(|reply| {
             let mut response = reply.as_ref().expect("done").clone();
             response
                 .as_object_mut()
@@ -223,18 +223,18 @@ async fn a_key_twice_in_a_batch_is_done_once() {
                 .remove("remaining_ttl_ms");
             response
         });
-        shown.collect()
+        comparable.collect()
     };
-    assert_eq!(shown(&rest[..3]), shown(first));
+    assert_eq!(comparable(&rest[..3]), comparable(first));
     assert_eq!(
         words(&rest[3..]),
         "IdempotencyMismatch IdempotencyMismatch IdempotencyMismatch"
     );
     assert_eq!(figures(&fixture, ROOT).await, [86, 7, 7, 0]);
     let calls = [5, 5, 6].map(|amount| acme.commit("a", amount, json!({})));
-    let replies = together(&fixture, Batch::Settle, calls.into()).await;
+    let replies = together(&fixture, Batch::Change, calls.into()).await;
     assert_eq!(words(&replies), "COMMITTED COMMITTED IdempotencyMismatch");
-    assert_eq!(shown(&replies[1..2]), shown(&replies[..1]));
+    assert_eq!(comparable(&replies[1..2]), comparable(&replies[..1]));
     assert_eq!(figures(&fixture, ROOT).await, [88, 0, 12, 0]);
 }
 

@@ -10,7 +10,7 @@ use tokio::task::block_in_place;
 
 use super::calls::{Reply, words};
 use super::isolation::{ROOT, acme, figures};
-use super::together::{Batch, Call, batches, in_turn, one_in_flight, together, two_tenants_on};
+use super::together::{Batch, Call, batches, in_order, one_in_flight, together, two_tenants_on};
 use crate::harness::redis::RedisServer;
 use crate::harness::replicas::RedisPair;
 use crate::harness::{patient, store_with};
@@ -40,7 +40,7 @@ async fn no_request_fails_while_redis_forgets_its_scripts() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let clients = in_turn(clients.collect());
+        let clients = in_order(clients.collect());
         let replies = block_in_place(|| Handle::current().block_on(clients));
         is_done.store(true, Ordering::Relaxed);
         replies
@@ -76,7 +76,7 @@ async fn without_memory_creates_are_refused_and_changes_done() {
         acme.release("b"),
         acme.extend("c", json!({})),
     ];
-    let replies = together(&fixture, Batch::Settle, calls).await;
+    let replies = together(&fixture, Batch::Change, calls).await;
     assert_eq!(words(&replies), "COMMITTED RELEASED ACTIVE");
     assert_eq!(figures(&fixture, ROOT).await, [85, 10, 5, 0]);
 }

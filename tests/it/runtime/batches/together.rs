@@ -26,7 +26,7 @@ pub enum Batch {
     /// Reserves, decisions, usage events.
     Create,
     /// Commits, releases, extensions.
-    Settle,
+    Change,
 }
 
 /// A store that has one call in flight for a slot.
@@ -105,7 +105,7 @@ pub async fn in_batches<T: Send>(
         first.await;
         None
     });
-    let replies = in_turn(calls.chain([first]).collect()).await;
+    let replies = in_order(calls.chain([first]).collect()).await;
     let after = batches(fixture);
     let sent = (after.0 - before.0, after.1 - before.1);
     (replies.into_iter().flatten().collect(), sent)
@@ -151,7 +151,7 @@ async fn refused(fixture: &LedgerFixture, batch: Batch) {
             let result = fixture.ledger.decide(&caller, &request, &cause).await;
             result.err()
         }
-        Batch::Settle => {
+        Batch::Change => {
             let request = CommitRequest {
                 idempotency_key: key(0),
                 actual: amount,
@@ -174,7 +174,7 @@ async fn refused(fixture: &LedgerFixture, batch: Batch) {
 }
 
 /// Polls the futures in this order, so that each comes as far as it can before the next begins.
-pub async fn in_turn<T>(mut calls: Vec<Call<'_, T>>) -> Vec<T> {
+pub async fn in_order<T>(mut calls: Vec<Call<'_, T>>) -> Vec<T> {
     let mut replies: Vec<Option<T>> = calls.iter().map(|_| None).collect();
     let all = poll_fn(|context| {
         for (call, reply) in calls.iter_mut().zip(&mut replies) {

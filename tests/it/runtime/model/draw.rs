@@ -189,7 +189,7 @@ fn create() -> impl Strategy<Value = Step> {
 }
 
 /// Requests about a reservation.
-fn settle() -> impl Strategy<Value = Step> {
+fn finish() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..16usize, prop_oneof![9 => Just(0usize), 1 => Just(1usize)], amount(), 0..6usize).prop_map(
             |(which, unit, actual, key)| Step::Commit { which, unit, actual, key }),
@@ -220,7 +220,7 @@ fn other() -> impl Strategy<Value = Step> {
 /// A history: some ledgers first, then anything.
 pub fn history() -> impl Strategy<Value = Vec<Step>> {
     let some = prop::collection::vec(open(), 2..6);
-    let step = prop_oneof![11 => create(), 10 => settle(), 18 => other()];
+    let step = prop_oneof![11 => create(), 10 => finish(), 18 => other()];
     // A close, if any, comes late: little happens after it.
     let close = prop::option::weighted(0.3, (0..2usize, 0..15usize));
     (some, prop::collection::vec(step, 1..60), close).prop_map(|(mut steps, more, close)| {
@@ -238,7 +238,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Vec<Step>>> {
     let some = prop::collection::vec(open().prop_map(|step| vec![step]), 2..6);
     let group = prop_oneof![
         4 => repeating(create().boxed()),
-        4 => repeating(settle().boxed()),
+        4 => repeating(finish().boxed()),
         4 => other().prop_map(|step| vec![step]),
     ];
     let close = prop::option::weighted(0.2, (0..2usize, 0..5usize));

@@ -15,13 +15,13 @@ const ROOT: &str = "tenant:acme";
 const SCOPE: &str = "tenant:acme/workspace:w";
 
 /// A server with the data before a batch, and the call of the batch.
-pub struct Scene {
+pub struct BatchFixture {
     pub server: RedisServer,
     pub fixture: LedgerFixture,
     pub captured: Captured,
 }
 
-impl Scene {
+impl BatchFixture {
     pub async fn of(batch: Batch) -> Self {
         let server = block_in_place(RedisServer::start);
         let captures = Captures::before(&server);
@@ -69,7 +69,7 @@ impl Scene {
                     bolt.reserve("l", &other, 10, none()),
                 ]
             }
-            Batch::Settle => {
+            Batch::Change => {
                 // So long ago that a fall is announced.
                 let announced = [("announced", "800000 1000 0")];
                 fixture.set(&ledger, &announced).await;
