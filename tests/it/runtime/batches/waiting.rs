@@ -10,7 +10,7 @@ use tokio::task::{block_in_place, unconstrained};
 
 use super::calls::{Reply, word};
 use super::isolation::{ROOT, acme, figures, fixture};
-use super::together::{Call, in_turn, two_tenants_on};
+use super::together::{Call, in_order, two_tenants_on};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
 use crate::harness::{patient, store_with};
@@ -32,7 +32,7 @@ async fn abandon(mut call: Call<'_, Reply>, polls: usize) -> Option<Reply> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_go_on_whichever_other_is_abandoned_and_wherever() {
+async fn each_request_is_answered_whichever_other_is_abandoned_and_wherever() {
     let fixture = fixture().await;
     let acme = acme(&fixture);
     let mut number = 0;
@@ -48,7 +48,7 @@ async fn requests_go_on_whichever_other_is_abandoned_and_wherever() {
                 };
                 call
             });
-            let replies = in_turn(calls.collect()).await;
+            let replies = in_order(calls.collect()).await;
             for (position, reply) in replies.into_iter().enumerate() {
                 let word = reply.as_ref().map(word);
                 let is_held = word.as_deref() == Some("ALLOW");
@@ -136,6 +136,6 @@ async fn a_service_that_shuts_down_answers_what_waits() {
         tokio::time::sleep(Duration::from_millis(400)).await;
         app.stop();
     };
-    let (statuses, ()) = tokio::join!(in_turn(requests), stop);
+    let (statuses, ()) = tokio::join!(in_order(requests), stop);
     assert_eq!(statuses, vec![200; 20]);
 }
