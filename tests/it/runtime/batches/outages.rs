@@ -10,7 +10,9 @@ use tokio::task::block_in_place;
 
 use super::calls::{Reply, words};
 use super::isolation::{ROOT, acme, figures};
-use super::together::{Batch, Call, batches, in_order, one_in_flight, together, two_tenants_on};
+use super::together::{
+    Batch, Call, batches, in_order, one_call, one_in_flight, together, two_tenants_on,
+};
 use crate::harness::redis::RedisServer;
 use crate::harness::replicas::RedisPair;
 use crate::harness::{patient, store_with};
@@ -85,7 +87,7 @@ async fn without_memory_creates_are_refused_and_changes_done() {
 async fn with_too_few_replicas_the_members_that_succeeded_are_unknown() {
     let pair = block_in_place(RedisPair::start);
     let mut options = patient(&pair.master.url());
-    options.batches.in_flight = 1;
+    options.batches = one_call();
     (options.wait, options.timeout) = (1, Duration::from_secs(4));
     let fixture = two_tenants_on(store_with(options)).await;
     fixture.budget_of(0, ROOT, 100).await;

@@ -29,13 +29,18 @@ pub enum Batch {
     Change,
 }
 
+/// One call in flight, and no lone one as a batch.
+pub fn one_call() -> BatchLimits {
+    BatchLimits {
+        in_flight: 1,
+        ..BatchLimits::default()
+    }
+}
+
 /// A store that has one call in flight for a slot.
 pub fn one_in_flight(url: &str) -> Store {
     let mut options = patient(url);
-    options.batches = BatchLimits {
-        in_flight: 1,
-        ..BatchLimits::default()
-    };
+    options.batches = one_call();
     store_with(options)
 }
 
