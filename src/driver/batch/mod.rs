@@ -6,6 +6,7 @@ pub(crate) mod queue;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use redis::Cmd;
@@ -38,6 +39,8 @@ pub(crate) struct Batches {
     metrics: StoreMetrics,
     limits: BatchLimits,
     queues: Mutex<HashMap<Group, Queue<Member>>>,
+    /// The number of the last call that waited. It outlives the queues, so that a call that gives up never means another one.
+    last_number: AtomicU64,
 }
 
 /// A call that waits to go in a batch.
@@ -106,6 +109,7 @@ impl Batches {
             metrics,
             limits,
             queues: Mutex::default(),
+            last_number: AtomicU64::new(0),
         })
     }
 
@@ -178,7 +182,10 @@ impl Batches {
             return Entered::Alone;
         }
         let (sender, receiver) = oneshot::channel();
-        let ticket = (queue.wait(member(sender)), receiver);
+        // Under the lock, so that numbers of a queue rise.
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        queue.wait(number, member(sender));
+        let ticket = (number, receiver);
         match is_free {
             true => Entered::Lone(ticket),
             false => Entered::Waits(ticket),

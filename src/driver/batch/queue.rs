@@ -39,7 +39,6 @@ pub(crate) trait Waiting {
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     in_flight: usize,
-    next_number: u64,
     waiting: VecDeque<(u64, T)>,
 }
 
@@ -47,7 +46,6 @@ impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self {
             in_flight: 0,
-            next_number: 0,
             waiting: VecDeque::new(),
         }
     }
@@ -61,11 +59,9 @@ impl<T: Waiting> Queue<T> {
         is_free
     }
 
-    /// Waits for a place; the number is for [`Self::leave`].
-    pub(crate) fn wait(&mut self, call: T) -> u64 {
-        self.next_number += 1;
-        self.waiting.push_back((self.next_number, call));
-        self.next_number
+    /// Waits for a place. The number, for [`Self::leave`], is higher than all before it.
+    pub(crate) fn wait(&mut self, number: u64, call: T) {
+        self.waiting.push_back((number, call));
     }
 
     /// Removes a call that still waits; none if it was sent.
@@ -205,11 +201,13 @@ mod tests {
                         return;
                     }
                     let is_given_up = Rc::clone(&self.given_up[caller]);
-                    let number = self.queue.wait(Numbered {
+                    let number = caller as u64;
+                    let call = Numbered {
                         caller,
                         bytes: 1,
                         is_given_up,
-                    });
+                    };
+                    self.queue.wait(number, call);
                     self.callers[caller] = Caller::Waits(number);
                 }
                 Event::Leaves(caller) => {
@@ -308,7 +306,7 @@ mod tests {
             let mut queue = Queue::default();
             assert!(queue.begin(&limits));
             for (caller, bytes) in bytes.iter().enumerate() {
-                queue.wait(numbered(caller, *bytes));
+                queue.wait(caller as u64, numbered(caller, *bytes));
             }
             let batch = queue.next(&limits);
             let callers: Vec<_> = batch.iter().map(|call| call.caller).collect();
