@@ -40,7 +40,7 @@ local budget_prefix, key_hash, tenant, payload_hash, key_digest, extend_by_ms, e
   metadata, stored_bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
--- @include ledger/budgets_of_record, ledger/reservation, ledger/usual_grace
+-- @include ledger/budgets_of_record, ledger/reservation, ledger/usual_grace, ledger/due_tenants
 -- Lists look back 42 days before what retention keeps (src/ledger/list/walk.rs). One day less: a sweep may be late.
 local LIFE_MS_USUAL = 41 * 86400000
 
@@ -96,7 +96,7 @@ end
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZCARD', due .. ':other_graces') end
 
 -- Effects. First the indexes in KEYS: they were not read, and one of another type raises before anything is extended.
-redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
+due_tenants_enter(due_tenants, expiry + grace_ms, tenant)
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', due .. ':other_graces', 'XX', expiry, reservation_id) end
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('HSET', reservation, unpack(kept))

@@ -77,7 +77,7 @@ local facts_to = 23 + ARGV[23]
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
 -- @include ledger/overage_policy, ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation_replay
--- @include ledger/usual_grace
+-- @include ledger/usual_grace, ledger/due_tenants
 local action_kind = ARGV[facts_from + 1]
 
 -- Emits the event of a denial, or those of the moves of ledgers.
@@ -218,7 +218,7 @@ local now_text, expires_at_ms = int64_text(now), now + ttl_ms
 local due_ms = int64_text(expires_at_ms + grace_ms)
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', other_graces, int64_text(expires_at_ms), reservation_id) end
 redis.call('ZADD', due, due_ms, reservation_id)
-redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
+due_tenants_enter(due_tenants, due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
 day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,

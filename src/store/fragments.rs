@@ -55,6 +55,7 @@ fragments! {
     "ledger/policy_change",
     "ledger/funding",
     "ledger/usual_grace",
+    "ledger/due_tenants",
     "log/events",
     "log/audit",
     "log/audit_failures",

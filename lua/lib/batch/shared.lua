@@ -4,7 +4,7 @@ read once, and a ledger that moved is written once, at the end. The functions th
 the members and for every fragment.
 ]]
 -- @include base/time, access/access, access/tenant, ledger/budgets, ledger/ledger_hold, ledger/ledger_charge
--- @include ledger/announced_write, ledger/thresholds, log/events
+-- @include ledger/announced_write, ledger/thresholds, ledger/due_tenants, log/events
 
 -- What the batch has done so far, in units of a command of Redis or of what takes as long; see batch/run.
 local BATCH_LEDGER_WORK, BATCH_EVENT_WORK = 1, 8
@@ -44,6 +44,15 @@ end
 
 local batch_thresholds = batch_once(thresholds_parse)
 thresholds_parse = function(text) return batch_thresholds(text or '') end
+
+-- A tenant whose earliest due time is in the index needs no later one there.
+local batch_due, batch_due_tenants_enter = {}, due_tenants_enter
+due_tenants_enter = function(due_tenants, due_ms, tenant)
+  local due = tonumber(due_ms)
+  if batch_due[tenant] and batch_due[tenant] <= due then return end
+  batch_due_tenants_enter(due_tenants, due_ms, tenant)
+  batch_due[tenant] = due
+end
 
 -- The ledgers as the members that have run leave them, and those that are to be written.
 local batch_ledgers, batch_moved, batch_budget_read = {}, {}, budget_read
