@@ -39,16 +39,19 @@ impl BatchFixture {
         let overdraft = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
         let graceless = json!({"grace_period_ms": 0});
         let none = || json!({});
+        // Tests repeat the batch for minutes on a slow machine.
+        let lasting = |more| with(json!({"ttl_ms": 3_600_000}), more);
         for (key, amount, more) in [
             ("a", 30, none()),
             ("b", 30, with(overdraft.clone(), graceless.clone())),
             ("c", 20, graceless.clone()),
             ("d", 10, none()),
         ] {
-            let made = acme.reserve(key, SCOPE, amount, more).await;
+            let made = acme.reserve(key, SCOPE, amount, lasting(more)).await;
             assert!(made.is_ok(), "{key}: {made:?}");
         }
-        bolt.reserve("e", &other, 10, none()).await.expect("held");
+        let made = bolt.reserve("e", &other, 10, lasting(none())).await;
+        made.expect("held");
         let partition = fixture.callers[0].partition;
         let keys = fixture.store.keys();
         let ledger = keys.budget(partition, "acme", "TOKENS", SCOPE);
