@@ -24,7 +24,9 @@ test: ## Check format and lints, then run all tests
 	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny
 	@$(MAKE) --no-print-directory -j2 lint clients
 	helm/check --if-installed
-	cargo test --quiet
+	cargo test --quiet -- --skip _timed
+	# What these do takes seconds of a free processor, so they do not run beside the others.
+	RUST_TEST_THREADS=2 cargo test --quiet --test it -- _timed
 
 lint: ## Check format, Rust, Lua and the crates
 	@.ci/need cargo cc rustfmt clippy luacheck cargo-deny

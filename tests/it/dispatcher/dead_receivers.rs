@@ -103,7 +103,7 @@ impl DeadReceiver {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() {
+async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing_timed() {
     let silent = Receiver::start(Reply::Silence).await;
     let refused = format!("http://127.0.0.1:{}/in", free_port());
     // No delivery fails for good while the test runs: only the limit ends the growth.
@@ -160,7 +160,7 @@ async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhook() {
+async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhook_timed() {
     const FAILURES: i64 = 300;
     let refused = format!("http://127.0.0.1:{}/in", free_port());
     let settings = json!({"disable_after_failures": FAILURES, "retry_policy": {"max_retries": 0}});

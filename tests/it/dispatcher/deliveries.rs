@@ -101,7 +101,7 @@ async fn w26_valid_trace_flags_of_the_request_are_passed_on() {
 }
 
 #[tokio::test]
-async fn an_event_arrives_soon() {
+async fn an_event_arrives_soon_timed() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;

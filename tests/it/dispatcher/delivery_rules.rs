@@ -211,7 +211,7 @@ async fn w3_deliveries_behind_one_in_flight_fail_within_seconds_of_a_pause() {
 }
 
 #[tokio::test]
-async fn deliveries_of_a_tenant_to_one_host_keep_its_rate_under_any_name_and_none_is_lost() {
+async fn deliveries_of_a_tenant_to_one_host_keep_its_rate_under_any_name_and_none_is_lost_timed() {
     const EVENTS: usize = 30;
     for lane_concurrency in [1, 4] {
         let app = here().await;

@@ -125,7 +125,7 @@ async fn was_behind(app: &TestApp, window: &str, places: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subscriptions_that_were_behind_in_every_outbox_forget_that_at_little_cost() {
+async fn subscriptions_that_were_behind_in_every_outbox_forget_that_at_little_cost_timed() {
     let operator = Operator::with(8).await;
     let (app, worker) = (&operator.app, fan_out(&operator.app));
     let behind = app.store.keys().behind(Partition::FIRST);
@@ -167,7 +167,7 @@ async fn subscriptions_that_were_behind_in_every_outbox_forget_that_at_little_co
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_subscriptions_fall_behind_at_little_cost() {
+async fn two_hundred_subscriptions_fall_behind_at_little_cost_timed() {
     let operator = Operator::with(200).await;
     let (app, worker) = (&operator.app, fan_out(&operator.app));
     let behind = app.store.keys().behind(Partition::FIRST);
