@@ -8,6 +8,7 @@ use budget_authority::tools::verify::verify;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::calls::attesting;
 use super::together::{Batch, Call, repeated, together, two_tenants_of_a_partition};
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::shared;
@@ -45,7 +46,11 @@ fn a_batch_does_what_its_members_do_one_after_the_other() {
 }
 
 async fn history(groups: &[Vec<Step>]) -> Result<(), String> {
-    let fixture = two_tenants_of_a_partition(&shared().url()).await;
+    let mut fixture = two_tenants_of_a_partition(&shared().url()).await;
+    let attests = groups.len().is_multiple_of(2);
+    if attests {
+        fixture.ledger = attesting(fixture.ledger.clone());
+    }
     let mut model = Model::new(&fixture);
     let started = Instant::now();
     for (number, group) in groups.iter().enumerate() {
@@ -58,6 +63,17 @@ async fn history(groups: &[Vec<Step>]) -> Result<(), String> {
             None => steps::run(&fixture, &mut model, &group[0], number).await,
         };
         done.map_err(|difference| format!("group {number} {group:?}: {difference}"))?;
+    }
+    if attests {
+        let unsigned = fixture.store.keys().unsigned(fixture.callers[0].partition);
+        let entries: i64 = fixture.run(&["XLEN", &unsigned]).await;
+        let is_attested = |status| matches!(status, Status::Committed | Status::Released);
+        let ends = model.held.iter().filter(|it| is_attested(it.status));
+        let least = model.held.len() + ends.count();
+        assert!(
+            entries >= least as i64,
+            "{entries} entries of evidence, not {least}"
+        );
     }
     let report = verify(&fixture.store, None, |_| {}).await;
     let report = report.expect("Redis answers");

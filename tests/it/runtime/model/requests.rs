@@ -3,17 +3,23 @@
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::ids::ReservationId;
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::HashedRequest;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::Denial;
 use budget_authority::domain::reservation::{
     CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
 };
+use budget_authority::evidence::{Endpoint, attested_request};
 use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
+
+use serde_json::json;
 
 use super::draw::{Step, UNITS};
 use super::pure::{Model, Outcome};
 use super::sides::{action, amount_of, charged, hashed, key, pick, refused, subject};
 use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::runtime_calls::{ask_body, with};
 
 /// See the module documentation.
 pub struct Request<'a> {
@@ -130,7 +136,7 @@ impl<'a> Request<'a> {
             metadata: None,
             observe_mode: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(Some(Endpoint::Reserve), request);
         let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
         match fixture.ledger.reserve(caller, &request, &cause).await {
             Ok(reserved) => match reserved.reason_code {
@@ -159,7 +165,7 @@ impl<'a> Request<'a> {
             estimate: amount_of(self.unit, amount),
             metadata: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(Some(Endpoint::Decide), request);
         let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
         let result = fixture.ledger.decide(caller, &request, &cause).await;
         match result.map(|decided| decided.reason_code) {
@@ -191,7 +197,7 @@ impl<'a> Request<'a> {
             client_time_ms: None,
             metadata: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(None, request);
         let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
         match fixture.ledger.charge(caller, &request, &cause).await {
             Ok(posted) => charged(
@@ -213,7 +219,7 @@ impl<'a> Request<'a> {
             metrics: None,
             metadata: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(Some(Endpoint::Commit), request);
         let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
         match fixture.ledger.commit(caller, id, &request, &cause).await {
             Ok(committed) => charged(committed.charged.value(), &committed.balances),
@@ -228,7 +234,7 @@ impl<'a> Request<'a> {
             idempotency_key: key(self.key_number()),
             reason: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(Some(Endpoint::Release), request);
         let caller = Caller::Tenant(fixture.callers[tenant].clone());
         let cause = fixture.cause(tenant);
         match fixture.ledger.release(&caller, id, &request, &cause).await {
@@ -245,12 +251,45 @@ impl<'a> Request<'a> {
             extend_by_ms: 1_000,
             metadata: None,
         };
-        let request = hashed(request, &self.payload);
+        let request = self.hashed(None, request);
         let caller = &fixture.callers[self.tenant];
         match fixture.ledger.extend(caller, id, &request).await {
             Ok(_) => Outcome::Extended,
             Err(error) => refused(error),
         }
+    }
+
+    /// With what evidence attests of it, where the ledger of the fixture attests.
+    fn hashed<T>(&self, endpoint: Option<Endpoint>, request: T) -> HashedRequest<T> {
+        let endpoint = endpoint.filter(|_| self.fixture.ledger.attests());
+        HashedRequest {
+            attested: endpoint.map(|endpoint| attested_request(endpoint, &self.body())),
+            ..hashed(request, &self.payload)
+        }
+    }
+
+    /// The body that evidence attests.
+    fn body(&self) -> Json {
+        let key = format!("key-{}", self.key_number());
+        let amount = |amount| json!({"unit": self.unit.as_str(), "amount": amount});
+        let asked = |place, asked| {
+            let scope = subject(self.fixture, self.tenant, place).1;
+            with(
+                ask_body(&key, &scope, 0),
+                json!({"estimate": amount(asked)}),
+            )
+        };
+        let body = match self.step {
+            Step::Reserve {
+                place, amount, dry, ..
+            } => with(asked(place, amount), json!({"dry_run": dry})),
+            Step::Decide { place, amount, .. } => asked(place, amount),
+            Step::Commit { actual, .. } => {
+                json!({"idempotency_key": key, "actual": amount(actual)})
+            }
+            _ => json!({"idempotency_key": key}),
+        };
+        Json::parse(body.to_string().as_bytes()).expect("JSON")
     }
 
     fn key_number(&self) -> usize {

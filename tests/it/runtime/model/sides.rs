@@ -80,7 +80,7 @@ pub fn ledgers(balances: &[Balance]) -> Vec<(String, ModelLedger)> {
 
 pub fn refused(error: StoreError) -> Outcome {
     use ReservationRefusal as R;
-    let StoreError::Refusal(refusal) = error else {
+    let (StoreError::Refusal(refusal) | StoreError::Attested(refusal, _)) = error else {
         panic!("{error:?}");
     };
     Outcome::Refused(match refusal {
