@@ -118,8 +118,8 @@ impl<R: Into<Refusal>> From<R> for StoreError {
     }
 }
 
-/// Why there is no reply. After [`Unavailable::NoReply`], [`Unavailable::ReplyLost`] and [`Unavailable::TooFewReplicas`] the
-/// effect is unknown; the other causes guarantee that nothing was done.
+/// Why there is no reply. After [`Unavailable::NoReply`], [`Unavailable::ReplyLost`], [`Unavailable::TooFewReplicas`] and
+/// [`Unavailable::Interrupted`] the effect is unknown; the other causes guarantee that nothing was done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Unavailable {
     /// No connection was established before the deadline.
@@ -134,8 +134,8 @@ pub enum Unavailable {
     /// Redis does not hold the data that the process started with.
     #[error(transparent)]
     OtherData(#[from] OtherData),
-    /// Earlier calls of the request used up its deadline.
-    #[error("the request's deadline for Redis is over")]
+    /// Earlier calls of the request used up its deadline, or it passed while calls before this one were in flight.
+    #[error("the request's deadline for Redis was over before it could be sent")]
     TimeIsUp,
     /// The request was sent and the deadline passed without a reply.
     #[error("{node} did not reply in time")]

@@ -242,12 +242,13 @@ impl Place {
         let deadlines = members.iter().map(|member| member.deadline);
         let deadline = deadlines.fold(first.deadline, Instant::max);
         let reply = self.batches.send_alone(request, deadline).await;
+        let has_run = together && reply.is_ok();
         let outcomes = match together {
             true => read(self.batch, reply, members.len()),
             false => vec![Outcome::Sent(reply)],
         };
         for (member, outcome) in members.into_iter().zip(outcomes) {
-            if together && matches!(&outcome, Outcome::Sent(Err(StoreError::Script { .. }))) {
+            if has_run && matches!(&outcome, Outcome::Sent(Err(_))) {
                 metrics.batch_members_failed.inc();
             }
             // Nobody waits for a call whose client hung up.

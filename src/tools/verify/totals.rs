@@ -41,7 +41,7 @@ pub(super) struct Totals {
 }
 
 /// More uncertain changes than this are not tried in all combinations. The members of a batch share a millisecond.
-const UNCERTAIN_MAX: usize = 40;
+const UNCERTAIN_MAX: usize = 32;
 
 /// Effect of a record on one ledger, while active and after its end.
 #[derive(Debug, Clone, Copy)]

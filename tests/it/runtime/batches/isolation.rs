@@ -268,3 +268,20 @@ async fn a_member_under_a_stale_policy_goes_again_and_the_others_do_not() {
     assert_eq!(stale.get(), 1);
     assert_eq!(figures(&fixture, ROOT).await, [60, 40, 0, 0]);
 }
+
+#[tokio::test]
+async fn a_member_that_raises_is_counted_and_the_others_are_done() {
+    let fixture = fixture().await;
+    let acme = acme(&fixture);
+    let (id, partition) = (acme.id("b").await, fixture.callers[0].partition);
+    let record = fixture.store.keys().reservation(partition, &id);
+    fixture.run::<i64>(&["RPUSH", &record, "x"]).await;
+    let calls = ["a", "b", "c"].map(|key| acme.reserve(key, ROOT, 10, json!({})));
+    let replies = together(&fixture, Batch::Create, calls.into()).await;
+    assert_eq!(words(&replies), "ALLOW Script ALLOW");
+    let metrics = fixture.store.metrics();
+    assert_eq!(metrics.batch_members_failed.get(), 1);
+    assert_eq!(metrics.batch_queued.get_sample_count(), 3);
+    fixture.run::<i64>(&["DEL", &record]).await;
+    assert_eq!(figures(&fixture, ROOT).await, [80, 20, 0, 0]);
+}
