@@ -65,9 +65,10 @@ async fn each_command(batch: Batch) {
     for number in 1.. {
         copy.renew(&[]);
         let before = copy.digests();
-        let call = prepared
-            .captured
-            .call_with(&failing(prepared.captured.source(), number));
+        let call =
+            prepared
+                .captured
+                .call_with(&failing(prepared.captured.source(), number, "injected"));
         let replies = replies(copy.run(&call));
         let after = copy.digests();
         let failed: Option<String> = copy.run(&get("failed")).map_or(None, |found| {
@@ -130,16 +131,54 @@ async fn each_command(batch: Batch) {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_slot_moves_and_those_behind_it_go_again() {
+    const MOVED: &str = "Script attempted to access a non local key in a cluster node";
+    let prepared = BatchFixture::of(Batch::Create).await;
+    let mut copy = Copy::of(&prepared.server);
+    let mut moved = 0;
+    for number in 1.. {
+        copy.renew(&[]);
+        let before = copy.digests();
+        let failing = failing(prepared.captured.source(), number, MOVED);
+        let replies = replies(copy.run(&prepared.captured.call_with(&failing)));
+        let after = copy.digests();
+        if copy.run(&get("failed")).is_ok_and(|it| it == Value::Nil) {
+            break;
+        }
+        let is_again = |reply: &Vec<String>| reply[0] == "again";
+        // Behind the record of a member it cannot happen, and is a fault.
+        let Some(first) = replies.iter().position(is_again) else {
+            continue;
+        };
+        moved += 1;
+        for (at, member) in prepared.captured.members.iter().enumerate() {
+            let (record, says) = (member.record(), replies[at][0].as_str());
+            let is_written = before.get(record) != after.get(record);
+            let is_done = at < first && DONE.contains(&says);
+            assert_eq!(
+                says == "again",
+                at >= first,
+                "command {number}: {replies:?}"
+            );
+            let moves_nothing = MOVES_NOTHING.contains(&member.operation.as_str());
+            let is_right = is_written == is_done || moves_nothing;
+            assert!(is_right, "command {number}: {replies:?}");
+        }
+    }
+    assert!(moved > 30, "{moved}");
+}
+
 fn get(key: &str) -> Cmd {
     let mut get = redis::cmd("GET");
     get.arg(key);
     get
 }
 
-/// The text of a script whose members' command of this number fails.
-fn failing(source: &str, number: usize) -> String {
+/// The text of a script whose members' command of this number fails with this error.
+fn failing(source: &str, number: usize, error: &str) -> String {
     let (flags, body) = source.split_once('\n').expect("a line of flags");
-    format!("{flags}\nlocal failing = {number}\n{FAILING}{body}")
+    format!("{flags}\nlocal failing, message = {number}, 'ERR {error}'\n{FAILING}{body}")
 }
 
 /// Replaces `redis`. The clock is read before the members, and ledgers are written after them.
@@ -154,11 +193,11 @@ local function fails(how, command, key)
 end
 local redis = setmetatable({
   call = function(...)
-    if fails('', ...) then error({err = 'ERR injected'}) end
+    if fails('', ...) then error({err = message}) end
     return real.call(...)
   end,
   pcall = function(...)
-    if fails('tried ', ...) then return {err = 'ERR injected'} end
+    if fails('tried ', ...) then return {err = message} end
     return real.pcall(...)
   end,
 }, {__index = real})

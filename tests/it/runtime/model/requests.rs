@@ -272,18 +272,18 @@ impl<'a> Request<'a> {
     fn body(&self) -> Json {
         let key = format!("key-{}", self.key_number());
         let amount = |amount| json!({"unit": self.unit.as_str(), "amount": amount});
-        let asked = |place, asked| {
+        let ask = |place, estimate| {
             let scope = subject(self.fixture, self.tenant, place).1;
             with(
                 ask_body(&key, &scope, 0),
-                json!({"estimate": amount(asked)}),
+                json!({"estimate": amount(estimate)}),
             )
         };
         let body = match self.step {
             Step::Reserve {
                 place, amount, dry, ..
-            } => with(asked(place, amount), json!({"dry_run": dry})),
-            Step::Decide { place, amount, .. } => asked(place, amount),
+            } => with(ask(place, amount), json!({"dry_run": dry})),
+            Step::Decide { place, amount, .. } => ask(place, amount),
             Step::Commit { actual, .. } => {
                 json!({"idempotency_key": key, "actual": amount(actual)})
             }
