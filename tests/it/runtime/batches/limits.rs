@@ -1,11 +1,18 @@
 //! The limits of a batch: its work, its members, its bytes. What is beyond goes later, and is done all the same.
 
+use std::time::Duration;
+
+use budget_authority::admin::Admin;
+use budget_authority::domain::dialect::Dialect;
+use budget_authority::domain::fields::Read;
+use budget_authority::domain::policy::{PolicyCreateRequest, ScopePattern};
 use budget_authority::store::ExtraRoundTrip;
 use serde_json::json;
 
 use super::calls::words;
 use super::isolation::{ROOT, acme, figures, fixture};
 use super::together::{Batch, in_batches, together};
+use crate::harness::admin_fixture::{admin_key, ask};
 
 /// A scope as deep as scopes are.
 const DEEP: &str = "tenant:acme/workspace:w/app:p/workflow:f/agent:a/toolset:t";
@@ -61,4 +68,32 @@ async fn more_bytes_than_a_batch_has_go_in_the_next() {
     assert_eq!(words(&replies), all("ALLOW", 5));
     assert_eq!(sent, (3, 5), "a b, c, d e");
     assert_eq!(figures(&fixture, ROOT).await, [95, 5, 0, 0]);
+}
+
+#[tokio::test]
+async fn the_members_of_a_batch_count_for_the_rate_of_a_policy() {
+    let fixture = fixture().await;
+    let acme = acme(&fixture);
+    let pattern = ROOT;
+    let new = json!({
+        "tenant_id": "acme",
+        "name": "slow",
+        "scope_pattern": pattern,
+        "rate_limits": {"max_reservations_per_minute": 3},
+    });
+    let admin = Admin::new(fixture.store.clone(), Dialect::Service);
+    let new = PolicyCreateRequest::parse_json(&new.to_string()).expect("a request");
+    let pattern = ScopePattern::parse(pattern).expect("a pattern");
+    let (operator, cause) = (admin_key(), ask());
+    let cause = cause.request();
+    let made = admin.create_policy(&operator, &new, &pattern, &cause);
+    made.await.expect("a new policy");
+    fixture.with_left_in_minute(Duration::from_secs(20)).await;
+    // It also makes the policy known.
+    let first = acme.reserve("first", ROOT, 1, json!({})).await;
+    assert_eq!(words(&[first]), "ALLOW");
+    let calls = ["a", "b", "c", "d"].map(|key| acme.reserve(key, ROOT, 1, json!({})));
+    let replies = together(&fixture, Batch::Create, calls.into()).await;
+    assert_eq!(words(&replies), "ALLOW ALLOW RateLimited RateLimited");
+    assert_eq!(figures(&fixture, ROOT).await, [97, 3, 0, 0]);
 }
