@@ -1,9 +1,5 @@
 //! Hard budget limits for autonomous agents. Each module is a layer; `ARCHITECTURE.md` shows which may use which.
 
-/// A request makes some hundred small allocations; the system's allocator takes a fifth of its processor time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 pub mod domain;
 mod metrics;
 pub mod spans;

@@ -23,6 +23,10 @@ use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use tracing::warn;
 
+/// With the system's allocator, small allocations take a fifth of a request's processor time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Cli::parse().command;

@@ -21,6 +21,10 @@ struct Cli {
     args: DispatcherArgs,
 }
 
+/// With the system's allocator, small allocations take a fifth of a request's processor time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = run(Cli::parse().args).await;

@@ -3,6 +3,7 @@
 pub mod admin_calls;
 pub mod admin_cli;
 pub mod admin_fixture;
+pub mod allocations;
 pub mod app;
 pub mod append_only;
 pub mod audit_chain;

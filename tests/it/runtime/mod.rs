@@ -1,6 +1,7 @@
 //! The runtime plane.
 
 mod alerts;
+mod allocations;
 pub(crate) mod auth;
 pub(crate) mod auth_failures;
 pub(crate) mod balances;
