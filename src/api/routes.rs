@@ -1,9 +1,10 @@
 //! The routes of both planes, made from the index, and their names in metrics.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use tower::ServiceExt;
 
@@ -19,7 +20,7 @@ use crate::config::{CorsOrigins, ServeConfig};
 use crate::domain::dialect::Dialect;
 use crate::egress::Egress;
 use crate::store::Store;
-use crate::telemetry::{MEASURED_OTHER, Measured};
+use crate::telemetry::{Around, MEASURED_OTHER, Measured};
 
 /// The routers of the planes.
 pub struct Planes {
@@ -135,7 +136,7 @@ impl Routes<'_> {
     /// The layers around a route that anybody may call, from the pages of any origin too.
     fn open(&self, router: Router) -> Router {
         let (state, dialect) = (self.state.clone(), self.state.access.dialect());
-        let router = router.layer(from_fn_with_state(state, evidence::limit));
+        let router = router.layer(Around(state, evidence::limit));
         trace::outermost(router, dialect, Plane::Runtime, &CorsOrigins::Any)
     }
 
@@ -148,7 +149,7 @@ impl Routes<'_> {
             plane,
             operation,
         };
-        let router = router.layer(from_fn_with_state(guard, authenticate));
+        let router = router.layer(Around(Arc::new(guard), authenticate));
         trace::outermost(router, dialect, plane, self.origins)
     }
 }

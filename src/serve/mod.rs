@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, info, warn};
@@ -33,7 +32,7 @@ use crate::evidence::Issuing;
 use crate::shutdown::Shutdown;
 use crate::spans::SpansError;
 use crate::store::{Store, StoreError};
-use crate::telemetry::{Meter, Telemetry, measure};
+use crate::telemetry::{Around, Meter, Telemetry, measure};
 use connections::Bounds;
 pub use connections::raise_limit;
 use detach::Phase;
@@ -165,7 +164,7 @@ pub async fn run(
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
-        router.layer(from_fn_with_state(meter.clone(), measure))
+        router.layer(Around(meter.clone(), measure))
     };
     let trusted = config.http.trusted_proxies.clone().into();
     let bounds = bounds(&config.process, trusted, &telemetry);

@@ -7,12 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode};
-use axum::middleware::Next;
-use axum::response::Response;
 use prometheus::{Histogram, IntCounter, IntGauge};
 
+use super::around::{Next, Served};
 use crate::metrics::metrics;
 
 metrics! {
@@ -144,7 +143,7 @@ impl Drop for InFlight {
 }
 
 /// Measures every request, as a layer.
-pub async fn measure(State(Meter(meters)): State<Meter>, request: Request, next: Next) -> Response {
+pub async fn measure(Meter(meters): Meter, request: Request, next: Next) -> Served {
     let started = Instant::now();
     let metrics = &meters.metrics;
     metrics.in_flight.inc();
@@ -161,7 +160,7 @@ pub async fn measure(State(Meter(meters)): State<Meter>, request: Request, next:
         metrics.limit_refusals.with_label_values(&[*limit]).inc();
     }
     cells.count(response.status(), started);
-    response
+    Ok(response)
 }
 
 /// The name of a method that HTTP defines, or `OTHER`, because a client may send any text.

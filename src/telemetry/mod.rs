@@ -1,5 +1,6 @@
 //! Logs and metrics.
 
+mod around;
 mod http;
 mod process;
 
@@ -10,6 +11,7 @@ use prometheus::{Registry, TextEncoder};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+pub use around::{Around, Next, Served};
 pub use http::{
     HttpMetrics, Measured, Meter, OTHER as MEASURED_OTHER, RefusedCredential, RefusedLimit,
     known_method, measure,

@@ -5,13 +5,13 @@
 //! body is checked here before that is read. The admin key is compared here, because it is configured here.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Version, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::sleep;
 
@@ -28,12 +28,12 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::{BadCredential, Refusal};
 use crate::store::{ExtraRoundTrip, is_replay};
+use crate::telemetry::{Next, Served};
 
 /// How long a request beyond its tenant's rate waits before it is refused, and a wrong key after too many of them.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
 /// What the layer knows about its route.
-#[derive(Clone)]
 pub struct Guard {
     /// Handles on the layers below.
     pub state: AppState,
@@ -55,17 +55,17 @@ impl Guard {
 }
 
 /// The layer around every route: passes the caller to the handler, and refuses requests without a valid key.
-pub async fn authenticate(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub async fn authenticate(guard: Arc<Guard>, request: Request, next: Next) -> Served {
     // Its response is public, and browsers send it without credentials.
     if request.method() == Method::OPTIONS {
-        return next.run(request).await;
+        return Ok(next.run(request).await);
     }
     // Limits the time that the request may wait for Redis in all.
-    let store = guard.state.store.clone();
-    store.serve(identified(guard, request, next)).await
+    let served = guard.state.store.serve(identified(&guard, request, next));
+    Ok(served.await)
 }
 
-async fn identified(guard: Guard, request: Request, next: Next) -> Response {
+async fn identified(guard: &Guard, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let (state, callers) = (&guard.state, guard.callers());
     let client = client_of(&state.trusted_proxies, &parts);
@@ -73,7 +73,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         Some(error) => Err(error),
         None => caller_of(state, callers, &parts, client).await,
     };
-    let cause = cause_of(&guard, &parts, client, caller.as_ref().ok());
+    let cause = cause_of(guard, &parts, client, caller.as_ref().ok());
     let target = (guard.plane == Plane::Admin).then(|| (parts.method.clone(), parts.uri.clone()));
     let api_key_header = state.access.dialect().api_key_header(&parts.headers);
     let has_authorization = parts.headers.contains_key(header::AUTHORIZATION);
@@ -87,10 +87,10 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
-        Ok(caller) if let Err(error) = admitted(&guard, caller, &parts.method) => {
+        Ok(caller) if let Err(error) = admitted(guard, caller, &parts.method) => {
             // Each refusal costs Redis a check of the key. Without the delay, a client could cause as many as it can send.
             sleep(LIMITED_AFTER).await;
-            checked(&guard, caller, refused(error)).await
+            checked(guard, caller, refused(error)).await
         }
         Ok(caller) => {
             parts.extensions.insert(caller.clone());
@@ -99,8 +99,8 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
                 parts.extensions.insert(operation);
             }
             let changes = guard.plane == Plane::Admin && parts.method != Method::GET;
-            let first = match is_checked_first(&guard, caller, &body) {
-                true => Some(Box::pin(check_first(&guard, caller)).await),
+            let first = match is_checked_first(guard, caller, &body) {
+                true => Some(Box::pin(check_first(guard, caller)).await),
                 false => None,
             };
             let response = match first {
@@ -108,12 +108,12 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
                 Some(Ok(())) => mark_checked(next.run(Request::from_parts(parts, body)).await),
                 None => next.run(Request::from_parts(parts, body)).await,
             };
-            let mut response = checked(&guard, caller, response).await;
+            let mut response = checked(guard, caller, response).await;
             if is_replay() && response.status().is_success() {
                 let yes = HeaderValue::from_static("true");
                 response.headers_mut().insert(headers::REPLAYED, yes);
             }
-            count(&guard, caller, changes, &response);
+            count(guard, caller, changes, &response);
             response
         }
     };

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -21,6 +20,7 @@ use crate::domain::dialect::Dialect;
 use crate::domain::fields::plain_field;
 use crate::domain::ids::EvidenceId;
 use crate::evidence::Artifact;
+use crate::telemetry::{Next, Served};
 
 /// `GET /v1/evidence/{evidence_id}`.
 pub static ENVELOPE: Declaration = declare!(envelope, "Read a signed envelope")
@@ -41,16 +41,16 @@ const NEVER: HeaderValue = HeaderValue::from_static("no-store");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The layer around these paths: bounds how much one client reads, malformed ids and wrong methods included.
-pub async fn limit(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn limit(state: AppState, request: Request, next: Next) -> Served {
     let (parts, body) = request.into_parts();
     if let Some(problem) = host_problem(&parts) {
-        return ApiError::invalid(problem).into_response();
+        return Ok(ApiError::invalid(problem).into_response());
     }
     let client = client_of(&state.trusted_proxies, &parts);
-    match state.public_limiter.admit(client, SystemTime::now()) {
+    Ok(match state.public_limiter.admit(client, SystemTime::now()) {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(error) => error.into_response(),
-    }
+    })
 }
 
 async fn envelope(

@@ -1,15 +1,17 @@
 //! The outermost layer: puts request id and trace id on every response and into every error.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer, Vary};
 use tracing::{Instrument, Level, debug, enabled, error, info_span, warn};
 
@@ -19,7 +21,7 @@ use super::operation::Plane;
 use crate::config::CorsOrigins;
 use crate::domain::ids::{RequestId, TenantId, TraceId, is_hex};
 use crate::spans::{self, RequestSpan, SpanCause};
-use crate::telemetry::{error_chain, known_method};
+use crate::telemetry::{Around, Next, Served, error_chain, known_method};
 
 /// Target of the lines of the access log.
 const ACCESS_LOG: &str = "access_log";
@@ -90,19 +92,19 @@ pub struct EffectiveTenant(pub TenantId);
 
 /// Wraps routes of a plane: ids, error bodies, CORS, and a response even when a handler panics.
 pub fn outermost(router: Router, dialect: Dialect, plane: Plane, origins: &CorsOrigins) -> Router {
-    let router = router.layer(CatchPanicLayer::custom(panicked));
+    let router = router.layer(Around((), catch_panics));
     let router = match cors(dialect, origins) {
         Some(cors) => router.layer(cors),
         None => router,
     };
-    router.layer(from_fn_with_state((dialect, plane), correlate))
+    router.layer(Around((dialect, plane), correlate))
 }
 
 async fn correlate(
-    State((dialect, plane)): State<(Dialect, Plane)>,
+    (dialect, plane): (Dialect, Plane),
     mut request: Request,
     next: Next,
-) -> Response {
+) -> Served {
     let correlation = Correlation::of_request(dialect, plane, request.headers());
     let logged = enabled!(target: ACCESS_LOG, Level::DEBUG).then(|| {
         let route = request.extensions().get::<MatchedPath>().cloned();
@@ -125,7 +127,7 @@ async fn correlate(
     if let Some(request) = logged {
         log_access(request, response.status(), &correlation);
     }
-    response
+    Ok(response)
 }
 
 /// Logs one line for each request with `BUDGET_LOG=info,access_log=debug`. Off by default: each line is a write to standard error.
@@ -226,6 +228,15 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
         error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
             "responded {status}: {chain}");
     }
+}
+
+async fn catch_panics((): (), request: Request, next: Next) -> Served {
+    let mut response = pin!(next.run(request));
+    let caught = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| response.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(panicked(panic)))
+    });
+    Ok(caught.await)
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
