@@ -21,7 +21,7 @@ impl AdminKeyName {
     fn parse(text: &str) -> Option<Self> {
         let fits = (1..=NAME_CHARS_MAX).contains(&text.len());
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        (fits && text.bytes().all(allowed)).then(|| Self(text.to_owned()))
+        (fits && text.bytes().all(allowed)).then(|| Self(text.into()))
     }
 }
 

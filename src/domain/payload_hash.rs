@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::evidence::AttestedRequest;
-use super::ids::text_id;
+use super::ids::{base64, text_id};
 use super::json::{Json, Name};
 
 /// Members whose values are the client's own: inside them a `null` is data.
@@ -61,16 +59,16 @@ impl PayloadHash {
     /// The same request of one caller alone.
     pub fn of_caller(&self, identity: &[u8]) -> Self {
         let digest = Sha256::new()
-            .chain_update(&self.0)
+            .chain_update(self.as_str())
             .chain_update(identity)
             .finalize();
-        Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
+        Self(base64::<22>(&digest[..16]))
     }
 
     /// Over a canonical form.
     pub fn of_canonical(canonical: &str) -> Self {
         let digest = Sha256::digest(canonical);
-        Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
+        Self(base64::<22>(&digest[..16]))
     }
 }
 

@@ -8,8 +8,9 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use smol_str::SmolStr;
 
-use crate::domain::ids::{Partition, RandomPart, random_id};
+use crate::domain::ids::{Partition, RandomPart, base64, concat, random_id};
 
 /// Characters of the public part, which the id has too.
 const PUBLIC_CHARS: usize = 12;
@@ -24,7 +25,7 @@ random_id! {
 
 /// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare. `{:?}` does not show it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct KeyHash(String);
+pub struct KeyHash(SmolStr);
 
 impl KeyHash {
     /// The text of the hash.
@@ -79,7 +80,7 @@ impl ApiKeyText {
 
     /// The digest that the store keeps in place of the key.
     pub fn hash(&self) -> KeyHash {
-        KeyHash(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&self.text)))
+        KeyHash(base64::<43>(&Sha256::digest(&self.text)))
     }
 
     /// The whole key. Shown once, in the answer that creates it.
@@ -102,7 +103,7 @@ impl ApiKeyText {
         Some(Self {
             text: text.to_owned(),
             prefix_chars: text.len() - SECRET_CHARS,
-            key_id: KeyId::parse(&format!("key_{partition}_{public}"))?,
+            key_id: KeyId::parse(&concat(&["key_", partition, "_", public]))?,
         })
     }
 }

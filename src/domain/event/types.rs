@@ -126,12 +126,12 @@ impl EventTypeName {
         let custom = text
             .strip_prefix("custom.")
             .is_some_and(|name| (1..=120).contains(&name.len()) && name.bytes().all(charset));
-        (custom || EventType::parse(text).is_some()).then(|| Self(text.to_owned()))
+        (custom || EventType::parse(text).is_some()).then(|| Self(text.into()))
     }
 
     /// Takes a stored type as it is, also one of a later release.
     pub fn from_stored(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(text.into())
     }
 
     /// Whether a tenant may select it.
@@ -147,7 +147,7 @@ plain_field!(EventTypeName as EventType, |value, ()| {
         accepts: |text| EventTypeName::parse(text).is_some(),
         published: None,
     };
-    value.text(&Text::form(&NAME)).map(Self)
+    value.text(&Text::form(&NAME)).map(|name| Self(name.into()))
 });
 stored_text!(EventTypeName, |text| Some(Self::from_stored(text)));
 stored_text!(

@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
+use smol_str::{SmolStr, ToSmolStr as _};
 
 use super::fields::{Form, Keyword, Read, Text, Value, plain_field, text_field};
 pub use random::RandomPart;
@@ -62,13 +63,14 @@ impl fmt::Display for Partition {
     }
 }
 
-/// A string newtype with the usual read access; the inner text is private, so that parsing is the only way in.
+/// A string newtype with the usual read access; the inner text is private, so that parsing is the only way in. A request copies most
+/// of its ids several times, so a copy costs no allocation; nor does a text of up to 23 bytes.
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub struct $name(smol_str::SmolStr);
 
         impl $name {
             /// The text of the id.
@@ -125,12 +127,12 @@ impl TenantId {
     pub fn parse(text: &str) -> Option<Self> {
         let charset = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         (Self::CHARS.contains(&text.len()) && text.bytes().all(charset))
-            .then(|| Self(text.to_owned()))
+            .then(|| Self(text.into()))
     }
 
     /// The partition in which everything of the tenant is kept: the first ten bits of the id's SHA-256.
     pub fn partition(&self) -> Partition {
-        let digest = Sha256::digest(&self.0);
+        let digest = Sha256::digest(self.0.as_bytes());
         Partition(u16::from_be_bytes([digest[0], digest[1]]) >> 6)
     }
 }
@@ -148,7 +150,7 @@ impl ReservationId {
     pub fn parse(text: &str) -> Option<Self> {
         Self::CHARS
             .contains(&text.chars().count())
-            .then(|| Self(text.to_owned()))
+            .then(|| Self(text.into()))
     }
 
     /// The id of the reservation that this tenant creates, or has created, under this key.
@@ -175,7 +177,7 @@ impl PostId {
 
     /// Accepts an id of the form that the service makes.
     pub fn parse(text: &str) -> Option<Self> {
-        Partition::of_id(text, "e").map(|_| Self(text.to_owned()))
+        Partition::of_id(text, "e").map(|_| Self(text.into()))
     }
 
     /// The partition that the id names, if it names one.
@@ -209,12 +211,12 @@ impl IdempotencyKey {
     pub fn parse(text: &str) -> Option<Self> {
         Self::CHARS
             .contains(&text.chars().count())
-            .then(|| Self(text.to_owned()))
+            .then(|| Self(text.into()))
     }
 
     /// How a record names the key: 22 characters of its SHA-256.
-    pub fn digest(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
+    pub fn digest(&self) -> SmolStr {
+        base64::<22>(&Sha256::digest(self.0.as_bytes())[..16])
     }
 }
 
@@ -226,14 +228,14 @@ text_id! {
 impl RequestId {
     /// A new random id.
     pub fn mint() -> Self {
-        Self(format!("req_{}", hex(&rand::random::<[u8; 16]>())))
+        Self(concat(&["req_", &hex_digits(rand::random())]))
     }
 
     /// Accepts 1 to 128 of `A-Za-z0-9._:-`. What else a client sends would end up in logs and audit entries, so it is not taken.
     pub fn parse(text: &str) -> Option<Self> {
         let charset = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
         let well_formed = (1..=128).contains(&text.len()) && text.bytes().all(charset);
-        well_formed.then(|| Self(text.to_owned()))
+        well_formed.then(|| Self(text.into()))
     }
 }
 
@@ -249,9 +251,9 @@ impl TraceId {
     /// A new random id.
     pub fn mint() -> Self {
         loop {
-            let random: [u8; 16] = rand::random();
-            if random != [0; 16] {
-                return Self(hex(&random));
+            let random: u128 = rand::random();
+            if random != 0 {
+                return Self(hex_digits(random));
             }
         }
     }
@@ -259,7 +261,7 @@ impl TraceId {
     /// `None` for anything but 32 lower-case hexadecimal digits, and for 32 zeros.
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = is_hex(text, 32) && text.bytes().any(|byte| byte != b'0');
-        well_formed.then(|| Self(text.to_owned()))
+        well_formed.then(|| Self(text.into()))
     }
 }
 
@@ -274,7 +276,7 @@ impl EvidenceId {
 
     /// Accepts exactly that.
     pub fn parse(text: &str) -> Option<Self> {
-        is_hex(text, 64).then(|| Self(text.to_owned()))
+        is_hex(text, 64).then(|| Self(text.into()))
     }
 
     /// The partition in which the envelope is kept: the first ten bits of the id.
@@ -314,7 +316,7 @@ impl DeploymentSecret {
     }
 
     /// `<letter><partition>_` and 24 characters of the keyed hash over what is named, for whom, and under which key.
-    fn derive(&self, letter: &str, what: &str, tenant: &TenantId, key: &IdempotencyKey) -> String {
+    fn derive(&self, letter: &str, what: &str, tenant: &TenantId, key: &IdempotencyKey) -> SmolStr {
         // A zero byte ends each part; a tenant id cannot hold one and the key comes last, so no two inputs read alike.
         let digest = hmac_sha256(
             &self.0,
@@ -326,11 +328,8 @@ impl DeploymentSecret {
                 key.as_str().as_bytes(),
             ],
         );
-        let partition = tenant.partition();
-        format!(
-            "{letter}{partition}_{}",
-            BASE64_URL_SAFE_NO_PAD.encode(&digest[..18])
-        )
+        let partition = tenant.partition().to_smolstr();
+        concat(&[letter, &partition, "_", &base64::<24>(&digest[..18])])
     }
 }
 
@@ -362,6 +361,33 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(digits, "{byte:02x}");
     }
     digits
+}
+
+/// 32 lower-case hexadecimal digits.
+fn hex_digits(number: u128) -> SmolStr {
+    let mut digits = [0; 32];
+    for (place, digit) in digits.iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (124 - 4 * place)) as usize & 15];
+    }
+    SmolStr::new(str::from_utf8(&digits).expect("ASCII"))
+}
+
+/// Parts of a text with up to 64 bytes in all.
+pub(in crate::domain) fn concat(parts: &[&str]) -> SmolStr {
+    let (mut text, mut end) = ([0; 64], 0);
+    for part in parts {
+        text[end..end + part.len()].copy_from_slice(part.as_bytes());
+        end += part.len();
+    }
+    SmolStr::new(str::from_utf8(&text[..end]).expect("whole texts"))
+}
+
+/// Bytes as so many characters base64url.
+pub(in crate::domain) fn base64<const CHARS: usize>(bytes: &[u8]) -> SmolStr {
+    let mut text = [0; CHARS];
+    let written = BASE64_URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
+    assert_eq!(written, Ok(CHARS), "the number follows from the bytes");
+    SmolStr::new(str::from_utf8(&text).expect("ASCII"))
 }
 
 #[cfg(test)]

@@ -51,12 +51,12 @@ macro_rules! random_id {
         impl $name {
             /// A new random id in a partition.
             pub fn mint(partition: $crate::domain::ids::Partition) -> Self {
-                Self($random.mint($letters, partition))
+                Self($random.mint($letters, partition).into())
             }
 
             /// Accepts an id of the form that the service makes; another id names nothing.
             pub fn parse(text: &str) -> Option<Self> {
-                $random.partition_of($letters, text).map(|_| Self(text.to_owned()))
+                $random.partition_of($letters, text).map(|_| Self(text.into()))
             }
 
             /// Where its record is kept.

@@ -22,7 +22,7 @@ impl ScopePattern {
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
         let pattern = parse_segments(text, true)?;
         tenant_as_sent(text)?;
-        Ok(Self(pattern))
+        Ok(Self(pattern.into()))
     }
 
     /// Reads a stored pattern.

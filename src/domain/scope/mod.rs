@@ -4,6 +4,8 @@ mod filter;
 
 pub use filter::ScopeFilter;
 
+use smol_str::SmolStrBuilder;
+
 use super::fields::text_field;
 use super::ids::text_id;
 use super::printable::printable;
@@ -50,25 +52,30 @@ text_field!(ScopePath, ScopePath::parse);
 impl ScopePath {
     /// The scope of these values of levels, of which there is at least one. Missing levels are skipped.
     pub fn of<'v>(value: impl Fn(Level) -> Option<&'v str>) -> Self {
-        let segment = |level: &Level| {
-            let value = value(*level)?.to_ascii_lowercase();
-            Some(format!("{level}:{value}"))
-        };
-        let segments: Vec<_> = Level::ALL.iter().filter_map(segment).collect();
-        Self(segments.join("/"))
+        let mut path = SmolStrBuilder::new();
+        for level in Level::ALL {
+            let Some(value) = value(*level) else { continue };
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(level.as_str());
+            path.push(':');
+            value.chars().for_each(|c| path.push(c.to_ascii_lowercase()));
+        }
+        Self(path.finish())
     }
 
     /// Reads a stored scope. It may lack the tenant, as a derived scope may; otherwise the grammar of [`BudgetScope`] holds.
     pub fn parse(text: &str) -> Option<Self> {
         let scope = parse_segments(text, false).ok()?;
-        (scope == text).then_some(Self(scope))
+        (scope == text).then(|| Self(scope.into()))
     }
 
     /// Every enclosing scope, root first, this one last.
     pub fn with_parents(&self) -> impl Iterator<Item = Self> {
         let separators = self.0.match_indices('/').map(|(end, _)| end);
         let ends = separators.chain([self.0.len()]);
-        ends.map(|end| Self(self.0[..end].to_owned()))
+        ends.map(|end| Self(self.0[..end].into()))
     }
 
     /// The segments, root first, each `level:value`.
@@ -102,7 +109,7 @@ impl BudgetScope {
     /// [`ScopeError`] names the segment that breaks the grammar.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
         Ok(Self {
-            path: ScopePath(parse_segments(text, false)?),
+            path: ScopePath(parse_segments(text, false)?.into()),
             tenant_as_sent: tenant_as_sent(text)?.to_owned(),
         })
     }

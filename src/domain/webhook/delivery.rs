@@ -45,12 +45,12 @@ impl DeliveryId {
         let replay = replay.map_or("", ReplayId::as_str);
         let named = Sha256::digest(format!("{event_id}\n{subscription}\n{replay}"));
         let digest = BASE64_URL_SAFE_NO_PAD.encode(&named[..16]);
-        Self(format!("dlv_{partition}_{digest}"))
+        Self(format!("dlv_{partition}_{digest}").into())
     }
 
     /// As it was stored.
     pub fn from_stored(text: String) -> Self {
-        Self(text)
+        Self(text.into())
     }
 }
 
