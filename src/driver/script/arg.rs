@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::Cmd;
+use smol_str::ToSmolStr as _;
 
 use crate::driver::clock::Day;
 
@@ -86,7 +87,7 @@ impl Argument for Day {
     const FORM: Form = Form::One("yyyymmdd");
 
     fn push(&self, command: &mut Cmd) {
-        command.arg(self.to_string());
+        command.arg(self.to_smolstr().as_str());
     }
 }
 

@@ -6,6 +6,11 @@
 
 mod catalogue;
 
+use std::fmt::Write as _;
+use std::mem;
+
+use parking_lot::Mutex;
+
 use crate::domain::ids::Partition;
 use crate::driver::clock::Day;
 use crate::driver::cluster::slot_of;
@@ -57,6 +62,8 @@ pub struct Keys {
 #[derive(Debug)]
 pub struct PartitionKeys {
     start: String,
+    /// The memory of a key that is no longer needed, for the next one: a request needs some fifteen.
+    spare: Mutex<String>,
 }
 
 /// Why a key prefix is refused.
@@ -99,7 +106,7 @@ impl<T: KeySegment> KeySegment for Option<T> {
 
 impl KeySegment for Day {
     fn push_to(&self, key: &mut String) {
-        key.push_str(&self.to_string());
+        let _ = write!(key, "{self}");
     }
 }
 
@@ -117,7 +124,7 @@ impl KeySegment for i64 {
     fn push_to(&self, key: &mut String) {
         let minute = self.rem_euclid(86_400_000) / 60_000;
         Day::of_ms(*self).push_to(key);
-        key.push_str(&format!("{:02}{:02}", minute / 60, minute % 60));
+        let _ = write!(key, "{:02}{:02}", minute / 60, minute % 60);
     }
 }
 
@@ -140,7 +147,7 @@ macro_rules! keys {
             $(
                 $(#[doc = $holds])+
                 pub fn $name(&self $($(, $part: impl super::KeySegment)?)+) -> String {
-                    let mut key = super::start(&self.start);
+                    let mut key = self.begin();
                     $(key.push_str($text); $(super::KeySegment::push_to(&$part, &mut key);)?)+
                     key
                 }
@@ -188,9 +195,25 @@ macro_rules! keys {
 use keys;
 
 impl PartitionKeys {
+    fn begin(&self) -> String {
+        match mem::take(&mut *self.spare.lock()) {
+            spare if spare.capacity() == 0 => start(&self.start),
+            mut spare => {
+                spare.clear();
+                spare.push_str(&self.start);
+                spare
+            }
+        }
+    }
+
+    /// Takes the memory of a key back.
+    pub(super) fn reuse(&self, key: String) {
+        *self.spare.lock() = key;
+    }
+
     /// The beginning of a key's name, up to the first part that `parts` lack.
     pub(super) fn prefix_of(&self, key: &Key, parts: &[&dyn KeySegment]) -> String {
-        let (mut prefix, mut parts) = (start(&self.start), parts.iter());
+        let (mut prefix, mut parts) = (self.begin(), parts.iter());
         for (text, part) in key.pieces {
             prefix.push_str(text);
             match part.and_then(|_| parts.next()) {
@@ -202,7 +225,7 @@ impl PartitionKeys {
     }
 }
 
-/// A key that begins so. A request needs some fifteen, so building them costs no formatting.
+/// A key that begins so.
 fn start(text: &str) -> String {
     let mut key = String::with_capacity(96);
     key.push_str(text);
@@ -231,8 +254,14 @@ impl Keys {
         start.push_str(":{");
         partition.push_to(&mut start);
         start.push_str("}:");
-        PartitionKeys { start }
+        PartitionKeys {
+            start,
+            spare: Mutex::default(),
+        }
     }
+
+    /// As [`PartitionKeys`] has it. Scripts of other places have few keys, so their memory is not kept.
+    pub(super) fn reuse(&self, _: String) {}
 
     /// Prefix of every key.
     pub fn prefix(&self) -> &str {
