@@ -1,6 +1,6 @@
 //! Responses of handlers.
 
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -38,9 +38,14 @@ impl<T> CheckedJson<T> {
 
 impl<T: Serialize> IntoResponse for CheckedJson<T> {
     fn into_response(self) -> Response {
-        match serde_json::to_vec(&self.1) {
-            Ok(body) => {
-                let json = [(header::CONTENT_TYPE, "application/json")];
+        // Most have some hundred bytes.
+        let mut body = Vec::with_capacity(1024);
+        match serde_json::to_writer(&mut body, &self.1) {
+            Ok(()) => {
+                let json = [(
+                    header::CONTENT_TYPE,
+                    HeaderValue::from_static("application/json"),
+                )];
                 checked((self.0, json, body).into_response())
             }
             Err(error) => ApiError::internal(error).into_response(),

@@ -104,9 +104,14 @@ impl Cause {
             ("trace_id", Some(self.trace_id.as_str())),
             ("trace_flags", self.trace_flags.as_deref()),
         ];
-        let lines = pairs
-            .into_iter()
-            .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
-        lines.collect::<Vec<_>>().join("\n")
+        let mut lines = String::with_capacity(256);
+        for (name, value) in pairs {
+            let Some(value) = value else { continue };
+            let separator = if lines.is_empty() { "" } else { "\n" };
+            for part in [separator, name, " ", value] {
+                lines.push_str(part);
+            }
+        }
+        lines
     }
 }

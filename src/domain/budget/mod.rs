@@ -37,9 +37,13 @@ impl Balance {
     ///
     /// `None` when it is anything else, when a figure is negative, or when what remains is no int64.
     pub fn from_snapshot(scope_path: ScopePath, unit: Unit, snapshot: &str) -> Option<Self> {
-        let words: Vec<_> = snapshot.split(' ').collect();
+        let (mut words, mut count) = ([""; 6], 0);
+        for word in snapshot.split(' ') {
+            *words.get_mut(count)? = word;
+            count += 1;
+        }
         let figure = |place: usize| words[place].parse::<i64>().ok();
-        let (debt, overdraft_limit, is_over_limit) = match words.len() {
+        let (debt, overdraft_limit, is_over_limit) = match count {
             3 => (0, 0, false),
             6 => (figure(3)?, figure(4)?, words[5] == "1"),
             _ => return None,

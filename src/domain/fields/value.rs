@@ -90,8 +90,10 @@ impl<'p> Value<'p> {
     /// A string.
     pub fn text(self, rules: &Text) -> Option<String> {
         if let Some(form) = rules.form {
-            let formed = |text: &str| (form.accepts)(text).then(|| text.to_owned());
-            return self.parsed(formed, || form.wanted.to_owned());
+            return match self.json {
+                Json::String(text) if (form.accepts)(&text) => Some(text),
+                _ => self.parsed(|_| None, || form.wanted.to_owned()),
+            };
         }
         let blank = |text: &str| rules.blank == Blank::Refused && text.trim().is_empty();
         if matches!(&self.json, Json::String(text) if blank(text)) {
