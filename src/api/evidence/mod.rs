@@ -47,10 +47,12 @@ pub async fn limit(state: AppState, request: Request, next: Next) -> Served {
         return Ok(ApiError::invalid(problem).into_response());
     }
     let client = client_of(&state.trusted_proxies, &parts);
-    Ok(match state.public_limiter.admit(client, SystemTime::now()) {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(error) => error.into_response(),
-    })
+    Ok(
+        match state.public_limiter.admit(client, SystemTime::now()) {
+            Ok(()) => next.run(Request::from_parts(parts, body)).await,
+            Err(error) => error.into_response(),
+        },
+    )
 }
 
 async fn envelope(

@@ -100,11 +100,7 @@ pub fn outermost(router: Router, dialect: Dialect, plane: Plane, origins: &CorsO
     router.layer(Around((dialect, plane), correlate))
 }
 
-async fn correlate(
-    (dialect, plane): (Dialect, Plane),
-    mut request: Request,
-    next: Next,
-) -> Served {
+async fn correlate((dialect, plane): (Dialect, Plane), mut request: Request, next: Next) -> Served {
     let correlation = Correlation::of_request(dialect, plane, request.headers());
     let logged = enabled!(target: ACCESS_LOG, Level::DEBUG).then(|| {
         let route = request.extensions().get::<MatchedPath>().cloned();

@@ -126,8 +126,7 @@ impl TenantId {
     /// Accepts what could be the id of an existing tenant; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let charset = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        (Self::CHARS.contains(&text.len()) && text.bytes().all(charset))
-            .then(|| Self(text.into()))
+        (Self::CHARS.contains(&text.len()) && text.bytes().all(charset)).then(|| Self(text.into()))
     }
 
     /// The partition in which everything of the tenant is kept: the first ten bits of the id's SHA-256.

@@ -60,7 +60,9 @@ impl ScopePath {
             }
             path.push_str(level.as_str());
             path.push(':');
-            value.chars().for_each(|c| path.push(c.to_ascii_lowercase()));
+            value
+                .chars()
+                .for_each(|c| path.push(c.to_ascii_lowercase()));
         }
         Self(path.finish())
     }

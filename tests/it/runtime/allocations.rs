@@ -19,9 +19,9 @@ const WARM: usize = 20;
 const COUNTED: usize = 200;
 
 /// The most that a request may cost. Lower a bound where a change makes its request cheaper.
-const RESERVE_MAX: u64 = 200;
-const COMMIT_MAX: u64 = 180;
-const USAGE_EVENT_MAX: u64 = 196;
+const RESERVE_MAX: u64 = 102;
+const COMMIT_MAX: u64 = 92;
+const USAGE_EVENT_MAX: u64 = 101;
 
 /// How long a response may take, and how long all of them.
 const ONE: Duration = Duration::from_secs(20);
