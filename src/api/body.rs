@@ -112,6 +112,10 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         }
     }
     for value in headers.get_all(header::CONTENT_TYPE) {
+        // Most senders write exactly this.
+        if value == "application/json" {
+            continue;
+        }
         let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
         let mut parts = text.split(';').map(str::trim);
         let is_json = matches!(parts.next(), Some("application/json" | ""));
