@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 
 use super::evidence::AttestedRequest;
-use super::ids::{base64, text_id};
+use super::ids::{ascii, base64, text_id};
 use super::json::{Json, Name};
 
 /// Members whose values are the client's own: inside them a `null` is data.
@@ -62,13 +62,13 @@ impl PayloadHash {
             .chain_update(self.as_str())
             .chain_update(identity)
             .finalize();
-        Self(base64::<22>(&digest[..16]))
+        Self(ascii(&base64::<22>(&digest[..16])).into())
     }
 
     /// Over a canonical form.
     pub fn of_canonical(canonical: &str) -> Self {
         let digest = Sha256::digest(canonical);
-        Self(base64::<22>(&digest[..16]))
+        Self(ascii(&base64::<22>(&digest[..16])).into())
     }
 }
 

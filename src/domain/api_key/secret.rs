@@ -10,7 +10,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
-use crate::domain::ids::{Partition, RandomPart, base64, concat, random_id};
+use crate::domain::ids::{Partition, RandomPart, ascii, base64, concat, random_id};
 
 /// Characters of the public part, which the id has too.
 const PUBLIC_CHARS: usize = 12;
@@ -80,7 +80,7 @@ impl ApiKeyText {
 
     /// The digest that the store keeps in place of the key.
     pub fn hash(&self) -> KeyHash {
-        KeyHash(base64::<43>(&Sha256::digest(&self.text)))
+        KeyHash(ascii(&base64::<43>(&Sha256::digest(&self.text))).into())
     }
 
     /// The whole key. Shown once, in the answer that creates it.

@@ -215,7 +215,7 @@ impl IdempotencyKey {
 
     /// How a record names the key: 22 characters of its SHA-256.
     pub fn digest(&self) -> SmolStr {
-        base64::<22>(&Sha256::digest(self.0.as_bytes())[..16])
+        ascii(&base64::<22>(&Sha256::digest(self.0.as_bytes())[..16])).into()
     }
 }
 
@@ -227,7 +227,7 @@ text_id! {
 impl RequestId {
     /// A new random id.
     pub fn mint() -> Self {
-        Self(concat(&["req_", &hex_digits(rand::random())]))
+        Self(concat(&["req_", ascii(&hex_digits(rand::random()))]))
     }
 
     /// Accepts 1 to 128 of `A-Za-z0-9._:-`. What else a client sends would end up in logs and audit entries, so it is not taken.
@@ -252,7 +252,7 @@ impl TraceId {
         loop {
             let random: u128 = rand::random();
             if random != 0 {
-                return Self(hex_digits(random));
+                return Self(ascii(&hex_digits(random)).into());
             }
         }
     }
@@ -328,7 +328,7 @@ impl DeploymentSecret {
             ],
         );
         let partition = tenant.partition().to_smolstr();
-        concat(&[letter, &partition, "_", &base64::<24>(&digest[..18])])
+        concat(&[letter, &partition, "_", ascii(&base64::<24>(&digest[..18]))])
     }
 }
 
@@ -363,12 +363,12 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// 32 lower-case hexadecimal digits.
-fn hex_digits(number: u128) -> SmolStr {
+fn hex_digits(number: u128) -> [u8; 32] {
     let mut digits = [0; 32];
     for (place, digit) in digits.iter_mut().enumerate() {
         *digit = b"0123456789abcdef"[(number >> (124 - 4 * place)) as usize & 15];
     }
-    SmolStr::new(str::from_utf8(&digits).expect("ASCII"))
+    digits
 }
 
 /// Parts of a text with up to 64 bytes in all.
@@ -382,11 +382,16 @@ pub(in crate::domain) fn concat(parts: &[&str]) -> SmolStr {
 }
 
 /// Bytes as so many characters base64url.
-pub(in crate::domain) fn base64<const CHARS: usize>(bytes: &[u8]) -> SmolStr {
+pub(in crate::domain) fn base64<const CHARS: usize>(bytes: &[u8]) -> [u8; CHARS] {
     let mut text = [0; CHARS];
     let written = BASE64_URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
     assert_eq!(written, Ok(CHARS), "the number follows from the bytes");
-    SmolStr::new(str::from_utf8(&text).expect("ASCII"))
+    text
+}
+
+/// The text of digits or base64url.
+pub(in crate::domain) fn ascii(text: &[u8]) -> &str {
+    str::from_utf8(text).expect("ASCII")
 }
 
 #[cfg(test)]
