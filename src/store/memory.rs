@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Store, StoreError};
+use super::{Keys, Store, StoreError};
 use crate::domain::ids::Partition;
-use crate::driver::cluster::slot_of;
 use crate::driver::memory::{MemoryShare, MemoryStep};
 use crate::driver::node::Lane;
 
@@ -30,8 +29,7 @@ impl Store {
 
     /// The share of the node of a partition, as last seen.
     pub(super) fn memory_share(&self, partition: Partition) -> MemoryShare {
-        let key = self.keys().outbox(partition);
-        self.inner.connection.memory_share(slot_of(key.as_bytes()))
+        self.inner.connection.memory_share(Keys::slot(partition))
     }
 
     /// Asks each node how much of its memory it uses, and remembers it; while that is much, measures what tenants store. `None`

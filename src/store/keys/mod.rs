@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::mem;
 
 use parking_lot::Mutex;
+use smol_str::ToSmolStr as _;
 
 use crate::domain::ids::Partition;
 use crate::driver::clock::Day;
@@ -270,7 +271,7 @@ impl Keys {
 
     /// The cluster slot, 0 to 16383, in which all keys of a partition lie.
     pub fn slot(partition: Partition) -> u16 {
-        slot_of(format!("{{{partition}}}").as_bytes())
+        slot_of(partition.to_smolstr().as_bytes())
     }
 
     /// The key `replicated` in the slot of another key.
