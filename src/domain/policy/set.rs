@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smol_str::SmolStr;
+
 use super::{Policy, PolicyId, PolicyStatus};
 use crate::domain::fields::Read as _;
 use crate::domain::scope::ScopePath;
@@ -19,7 +21,7 @@ const POLICY_BYTES: usize = 500;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySelection {
     /// The version of the tenant's policies; empty for a tenant that never had one.
-    pub version: Arc<str>,
+    pub version: SmolStr,
     /// From this time on, in milliseconds.
     pub from_ms: i64,
     /// Until before this time, in milliseconds.
@@ -32,7 +34,7 @@ impl Default for PolicySelection {
     /// The set of a tenant that never had a policy.
     fn default() -> Self {
         Self {
-            version: Arc::from(""),
+            version: SmolStr::default(),
             from_ms: 0,
             until_ms: NEVER_MS,
             policy: None,
@@ -43,7 +45,7 @@ impl Default for PolicySelection {
 /// The active policies of a tenant at one version, without name and description.
 #[derive(Debug, Default)]
 pub struct PolicySet {
-    version: Arc<str>,
+    version: SmolStr,
     by_pattern: HashMap<String, Vec<Arc<Policy>>>,
     bytes: usize,
 }
@@ -52,7 +54,7 @@ impl PolicySet {
     /// From the records; what is disabled is left out.
     pub fn new(version: &str, policies: impl IntoIterator<Item = Policy>) -> Self {
         let mut set = Self {
-            version: Arc::from(version),
+            version: version.into(),
             ..Self::default()
         };
         for policy in policies {
@@ -97,7 +99,7 @@ impl PolicySet {
     /// priority, then the most segments, then the newest, then the smallest id.
     pub fn select(&self, scope: &ScopePath, now_ms: i64) -> PolicySelection {
         let mut selection = PolicySelection {
-            version: Arc::clone(&self.version),
+            version: self.version.clone(),
             ..PolicySelection::default()
         };
         let mut best: Option<&Arc<Policy>> = None;
@@ -244,7 +246,7 @@ mod tests {
         let set = PolicySet::new("v", [disabled, elsewhere]);
         let selection = set.select(&path("tenant:acme"), 5_000);
         let none = PolicySelection {
-            version: Arc::from("v"),
+            version: "v".into(),
             ..PolicySelection::default()
         };
         assert_eq!(selection, none);
