@@ -1,5 +1,7 @@
 //! The cause of a change: the actor and the request. Every event has it, also when it is delivered much later.
 
+use smol_str::SmolStr;
+
 use super::admin_key::AdminKeyName;
 use super::event::EventActorType;
 use super::ids::{RequestId, TraceId};
@@ -55,13 +57,13 @@ pub struct Cause {
     /// The actor.
     pub actor: Actor,
     /// The peer's address, or the one that a trusted proxy forwarded.
-    pub source_ip: Option<String>,
+    pub source_ip: Option<SmolStr>,
     /// The HTTP request; none for sweeps.
     pub request_id: Option<RequestId>,
     /// The logical operation.
     pub trace_id: TraceId,
     /// The flags of a valid inbound `traceparent`, two hexadecimal digits.
-    pub trace_flags: Option<String>,
+    pub trace_flags: Option<SmolStr>,
 }
 
 impl Cause {

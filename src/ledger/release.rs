@@ -107,7 +107,10 @@ fn audit_entry(
         ("status", Some("200".to_owned())),
         ("trace_id", Some(cause.trace_id.to_string())),
         ("request_id", request_id.map(ToString::to_string)),
-        ("source_ip", cause.source_ip.clone()),
+        (
+            "source_ip",
+            cause.source_ip.as_ref().map(ToString::to_string),
+        ),
         ("metadata.actor_type", Some(cause.actor.as_str().to_owned())),
         ("metadata.reason", request.reason.clone()),
     ])

@@ -148,7 +148,7 @@ mod tests {
         let cause = Cause {
             source: "service-admin",
             actor: Actor::Admin(None),
-            source_ip: Some("192.0.2.7".to_owned()),
+            source_ip: Some("192.0.2.7".into()),
             request_id: RequestId::parse("req_1"),
             trace_id: TraceId::mint(),
             trace_flags: None,

@@ -183,7 +183,7 @@ fn body(loaded: &LoadedSubscription, event_id: &str, cause: &Cause) -> Bytes {
                 Actor::ApiKey(key_id) => Some(key_id.to_string()),
                 _ => None,
             },
-            source_ip: cause.source_ip.clone(),
+            source_ip: cause.source_ip.as_ref().map(ToString::to_string),
         },
         data: Json::from_iter([
             text("subscription_id", subscription.subscription_id.as_str()),

@@ -13,6 +13,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
+use smol_str::ToSmolStr as _;
 use tokio::time::sleep;
 
 use super::client_address::client_of;
@@ -291,7 +292,7 @@ fn cause_of(guard: &Guard, parts: &Parts, client: IpAddr, caller: Option<&Caller
             }
             None => Actor::Admin(None),
         },
-        source_ip: Some(client.to_string()),
+        source_ip: Some(client.to_smolstr()),
         request_id: Some(correlation.request_id),
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,

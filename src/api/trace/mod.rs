@@ -12,6 +12,7 @@ use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use smol_str::SmolStr;
 use tower_http::cors::{AllowOrigin, CorsLayer, Vary};
 use tracing::{Instrument, Level, debug, enabled, error, info_span, warn};
 
@@ -34,7 +35,7 @@ pub struct Correlation {
     /// The operation that it belongs to.
     pub trace_id: TraceId,
     /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
-    pub trace_flags: Option<String>,
+    pub trace_flags: Option<SmolStr>,
     /// The caller's span in the same `traceparent`.
     pub parent_id: Option<u64>,
 }
@@ -71,7 +72,7 @@ fn trimmed(value: &HeaderValue) -> Option<&str> {
 }
 
 /// Trace id, parent id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
-fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, String))> {
+fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, SmolStr))> {
     let mut lines = headers.get_all(headers::TRACEPARENT).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return None;
@@ -83,7 +84,7 @@ fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, String))> {
     let is_valid = is_hex(parent_id, 16) && is_hex(flags, 2);
     let id = u64::from_str_radix(parent_id, 16);
     let id = id.ok().filter(|id| is_valid && *id != 0)?;
-    Some((TraceId::parse(trace_id)?, (id, flags.to_owned())))
+    Some((TraceId::parse(trace_id)?, (id, flags.into())))
 }
 
 /// Part of a response: makes it name the tenant of the API key.

@@ -102,7 +102,7 @@ impl Session {
         let cause = Cause {
             source: words.runtime_source,
             actor: Actor::ApiKey(key.key_id().clone()),
-            source_ip: Some("127.0.0.1".to_owned()),
+            source_ip: Some("127.0.0.1".into()),
             request_id: Some(RequestId::mint()),
             ..Cause::sweep()
         };

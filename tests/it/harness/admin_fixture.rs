@@ -76,7 +76,7 @@ pub fn cause(actor: Actor) -> Cause {
     Cause {
         source: "service-admin",
         actor,
-        source_ip: Some("192.0.2.7".to_owned()),
+        source_ip: Some("192.0.2.7".into()),
         request_id: Some(RequestId::mint()),
         trace_id: TraceId::mint(),
         trace_flags: None,
