@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::config::ConnectionLimits;
 
@@ -100,8 +100,8 @@ pub(super) struct TimedStream {
     progress: Arc<Progress>,
     /// Runs until the first bytes of the connection.
     first: Option<Pin<Box<Sleep>>>,
-    /// Runs from the first bytes of a head, with the number of requests begun by then; a further request cancels it.
-    head: Option<(u64, Pin<Box<Sleep>>)>,
+    /// Begins with the first bytes of a head; a further request ends it.
+    head: Option<Head>,
     /// What has come of that head.
     lines: HeadLines,
     /// Runs while the client reads nothing.
@@ -131,7 +131,7 @@ impl TimedStream {
     /// Whether the client may be in the middle of a request: of a body that was refused, or a head that cannot be read.
     fn is_mid_request(&self) -> bool {
         let begun = self.progress.begun();
-        let is_head = self.head.as_ref().is_some_and(|(of, _)| *of == begun);
+        let is_head = self.head.as_ref().is_some_and(|head| head.begun == begun);
         is_head || self.progress.cut_off.load(Ordering::Relaxed)
     }
 
@@ -183,6 +183,16 @@ fn timed_out<T>(what: &str, limit: Duration) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::TimedOut, message))
 }
 
+/// The head of a request.
+struct Head {
+    /// The number of requests begun before it.
+    begun: u64,
+    /// When it has to be complete.
+    deadline: Instant,
+    /// Runs until then, as soon as the client lets it be waited for.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
 /// The lines of a head. The parser takes a line feed without a carriage return for the end of a line, and another server may not: what
 /// one reads as a header, the other reads as a part of a value. So no such head is served.
 #[derive(Debug, Default)]
@@ -227,7 +237,7 @@ impl AsyncRead for TimedStream {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let begun = this.progress.begun();
-        this.head.take_if(|(of, _)| *of != begun);
+        this.head.take_if(|head| head.begun != begun);
         let before = buffer.filled().len();
         let tried = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if tried.is_pending() {
@@ -236,7 +246,9 @@ impl AsyncRead for TimedStream {
                     .as_mut()
                     .poll(cx)
                     .map(|()| timed_out("begin", this.limits.first)),
-                (None, Some((_, head))) => head
+                (None, Some(head)) => head
+                    .limit
+                    .get_or_insert_with(|| Box::pin(sleep_until(head.deadline)))
                     .as_mut()
                     .poll(cx)
                     .map(|()| timed_out("finish the head of a request", this.limits.head)),
@@ -247,7 +259,11 @@ impl AsyncRead for TimedStream {
         let read = &mut buffer.filled_mut()[before..];
         if !read.is_empty() && this.progress.is_between_requests() {
             if this.head.is_none() {
-                this.head = Some((begun, Box::pin(sleep(this.limits.head))));
+                this.head = Some(Head {
+                    begun,
+                    deadline: Instant::now() + this.limits.head,
+                    limit: None,
+                });
                 this.lines = HeadLines::default();
             }
             this.lines.spoil_bare_line_feed(read);
