@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smol_str::SmolStr;
+
 use super::fields::{Blank, Form, Read as _, Text, object};
 use super::json::{FreeObject, Json};
 use super::scope::Level;
@@ -27,17 +29,17 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct Subject: Read + Serialize {
         /// The customer; must be the tenant of the API key.
-        tenant: Option<String> { form: &TENANT },
+        tenant: Option<SmolStr> { form: &TENANT },
         /// A part of the tenant, such as an environment.
-        workspace: Option<String> { form: &VALUE },
+        workspace: Option<SmolStr> { form: &VALUE },
         /// An application.
-        app: Option<String> { form: &VALUE },
+        app: Option<SmolStr> { form: &VALUE },
         /// A workflow inside an application.
-        workflow: Option<String> { form: &VALUE },
+        workflow: Option<SmolStr> { form: &VALUE },
         /// An agent.
-        agent: Option<String> { form: &VALUE },
+        agent: Option<SmolStr> { form: &VALUE },
         /// A set of tools.
-        toolset: Option<String> { form: &VALUE },
+        toolset: Option<SmolStr> { form: &VALUE },
         /// Labels that the client chooses; stored and returned, without influence on budgets.
         pub dimensions: Option<BTreeMap<String, String>> { entries: ..=16, values: Text::chars(..=256) },
     }
@@ -50,7 +52,7 @@ object! {
 
 impl Subject {
     /// From levels and values; `None` if no level is named or a value breaks the character set.
-    pub fn from_values<V: Into<String>>(
+    pub fn from_values<V: Into<SmolStr>>(
         values: impl IntoIterator<Item = (Level, V)>,
     ) -> Option<Self> {
         let values = values.into_iter();
@@ -76,9 +78,9 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Action: Read + Serialize {
         /// Kind of action, such as `llm.completion`.
-        pub kind: String { chars: 1..=64, blank: Blank::Refused },
+        pub kind: SmolStr { chars: 1..=64, blank: Blank::Refused },
         /// The action itself, such as the name of a model or tool.
-        pub name: String { chars: 1..=256, blank: Blank::Refused },
+        pub name: SmolStr { chars: 1..=256, blank: Blank::Refused },
         /// Labels that the client chooses.
         pub tags: Option<Vec<String>> { items: ..=10, each: Text::chars(..=64) },
     }

@@ -1,5 +1,7 @@
 //! Committing: what was used is charged, the rest of the hold returns.
 
+use std::borrow::Cow;
+
 use super::calls::RunOptions;
 use super::decisions::DecidedBy;
 use super::{Ledger, bytes_of};
@@ -30,9 +32,12 @@ impl Ledger {
         self.refuse_foreign(caller, reservation_id, "reservations:commit")
             .await?;
         let request = &body.request;
-        let metrics = request.metrics.as_ref().map(|it| ("metrics", it.to_json()));
+        let metrics = request
+            .metrics
+            .as_ref()
+            .map(|it| ("metrics", Cow::from(it.to_json())));
         let metadata = request.metadata.as_ref();
-        let metadata = metadata.map(|it| ("committed_metadata", it.as_str().to_owned()));
+        let metadata = metadata.map(|it| ("committed_metadata", it.as_str().into()));
         let mut kept: Vec<_> = metrics.into_iter().chain(metadata).collect();
         let stored_bytes = self.counted_bytes(bytes_of(&kept));
         let place = (caller.partition, Endpoint::Commit);
@@ -42,8 +47,8 @@ impl Ledger {
             .await?;
         let evidence = draft.as_ref().and_then(Draft::lines);
         if evidence.is_some() {
-            kept.push(("end_key", request.idempotency_key.to_string()));
-            kept.push(("actual", request.actual.value().to_string()));
+            kept.push(("end_key", request.idempotency_key.as_str().into()));
+            kept.push(("actual", request.actual.value().to_string().into()));
         }
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = RuntimeTarget {

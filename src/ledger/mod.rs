@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use crate::domain::reservation::facts::Facts;
+use crate::domain::reservation::facts::Fact;
 use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
 use decisions::LedgerMetrics;
@@ -109,6 +109,6 @@ impl Ledger {
 }
 
 /// The bytes of values that a record keeps.
-fn bytes_of(facts: &Facts) -> usize {
+fn bytes_of(facts: &[Fact<'_>]) -> usize {
     facts.iter().map(|(_, value)| value.len()).sum()
 }

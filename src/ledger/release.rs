@@ -5,14 +5,14 @@ use super::calls::RunOptions;
 use super::decisions::DecidedBy;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::ids::ReservationId;
+use crate::domain::ids::{RequestId, ReservationId};
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::reservation::{Decision, ReleaseRequest, ReleaseResponse, balances_at, facts};
 use crate::evidence::statements::of_end;
 use crate::evidence::{Draft, Endpoint};
 use crate::store::runtime::release::{Release, ReleaseReply};
 use crate::store::runtime::target::RuntimeTarget;
-use crate::store::{Counted, Pair, StoreError};
+use crate::store::{Counted, StoreError};
 
 impl Ledger {
     /// Ends an active reservation without a charge. Repeating it under one key, with either credential, returns the hold
@@ -47,9 +47,9 @@ impl Ledger {
         let evidence = draft.as_ref().and_then(Draft::lines);
         let end_key = evidence
             .is_some()
-            .then(|| request.idempotency_key.to_string());
+            .then_some(request.idempotency_key.as_str());
         let kept = facts::present([
-            ("release_reason", request.reason.clone()),
+            ("release_reason", request.reason.as_deref()),
             ("end_key", end_key),
         ]);
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
@@ -94,24 +94,21 @@ impl Ledger {
     }
 }
 
-fn audit_entry(
-    reservation_id: &ReservationId,
-    request: &ReleaseRequest,
-    cause: &Cause,
-) -> Vec<Pair> {
+fn audit_entry<'a>(
+    reservation_id: &'a ReservationId,
+    request: &'a ReleaseRequest,
+    cause: &'a Cause,
+) -> facts::Facts<'a> {
     let request_id = cause.request_id.as_ref();
     facts::present([
-        ("operation", Some("releaseReservation".to_owned())),
-        ("resource_type", Some("reservation".to_owned())),
-        ("resource_id", Some(reservation_id.to_string())),
-        ("status", Some("200".to_owned())),
-        ("trace_id", Some(cause.trace_id.to_string())),
-        ("request_id", request_id.map(ToString::to_string)),
-        (
-            "source_ip",
-            cause.source_ip.as_ref().map(ToString::to_string),
-        ),
-        ("metadata.actor_type", Some(cause.actor.as_str().to_owned())),
-        ("metadata.reason", request.reason.clone()),
+        ("operation", Some("releaseReservation")),
+        ("resource_type", Some("reservation")),
+        ("resource_id", Some(reservation_id.as_str())),
+        ("status", Some("200")),
+        ("trace_id", Some(cause.trace_id.as_str())),
+        ("request_id", request_id.map(RequestId::as_str)),
+        ("source_ip", cause.source_ip.as_deref()),
+        ("metadata.actor_type", Some(cause.actor.as_str())),
+        ("metadata.reason", request.reason.as_deref()),
     ])
 }

@@ -1,5 +1,7 @@
 //! Reserving: a hold on every budgeted scope of a subject, or a dry run, which only reports whether it could be made.
 
+use std::borrow::Cow;
+
 use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::{policy_words, rate_limits};
@@ -9,7 +11,7 @@ use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::HashedRequest;
-use crate::domain::policy::{Caps, OveragePolicy, Policy};
+use crate::domain::policy::{OveragePolicy, Policy};
 use crate::domain::reservation::{
     DecisionRequest, GRACE_PERIOD_MS_DEFAULT, OutcomeKind, ReservationCreateRequest,
     ReservationCreateResponse, balances_at, facts,
@@ -136,23 +138,26 @@ impl Ledger {
 }
 
 /// Fields that only the record keeps, such as the policy that applied.
-fn kept(request: &ReservationCreateRequest, policy: Option<&Policy>) -> facts::Facts {
+fn kept<'a>(request: &'a ReservationCreateRequest, policy: Option<&Policy>) -> facts::Facts<'a> {
     let counting = policy.filter(|policy| policy.rate_limits.max_commits_per_minute.is_some());
     let caps = policy.and_then(|policy| policy.caps.as_ref());
     facts::present([
-        ("idempotency_key", Some(request.idempotency_key.to_string())),
+        (
+            "idempotency_key",
+            Some(Cow::from(request.idempotency_key.as_str())),
+        ),
         (
             "metadata",
-            request.metadata.as_ref().map(|it| it.as_str().to_owned()),
+            request.metadata.as_ref().map(|it| it.as_str().into()),
         ),
         (
             "policy_id",
-            policy.map(|policy| policy.policy_id.to_string()),
+            policy.map(|policy| policy.policy_id.to_string().into()),
         ),
-        ("caps", caps.map(Caps::to_json)),
+        ("caps", caps.map(|caps| caps.to_json().into())),
         (
             "counting_policy",
-            counting.map(|policy| policy.policy_id.to_string()),
+            counting.map(|policy| policy.policy_id.to_string().into()),
         ),
     ])
 }

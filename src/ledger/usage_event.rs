@@ -1,5 +1,7 @@
 //! Charging what was already used, without a reservation.
 
+use std::borrow::Cow;
+
 use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::policy_words;
@@ -83,15 +85,21 @@ impl Ledger {
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let mut kept = facts::of_request(&request.subject, &request.action);
         kept.extend(facts::present([
-            ("idempotency_key", Some(request.idempotency_key.to_string())),
-            ("metrics", request.metrics.as_ref().map(|it| it.to_json())),
+            (
+                "idempotency_key",
+                Some(Cow::from(request.idempotency_key.as_str())),
+            ),
+            (
+                "metrics",
+                request.metrics.as_ref().map(|it| it.to_json().into()),
+            ),
             (
                 "metadata",
-                request.metadata.as_ref().map(|it| it.as_str().to_owned()),
+                request.metadata.as_ref().map(|it| it.as_str().into()),
             ),
             (
                 "client_time_ms",
-                request.client_time_ms.map(|ms| ms.to_string()),
+                request.client_time_ms.map(|ms| ms.to_string().into()),
             ),
         ]));
         let (unit, context) = (request.actual.unit(), cause.lines());

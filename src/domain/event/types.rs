@@ -147,7 +147,7 @@ plain_field!(EventTypeName as EventType, |value, ()| {
         accepts: |text| EventTypeName::parse(text).is_some(),
         published: None,
     };
-    value.text(&Text::form(&NAME)).map(|name| Self(name.into()))
+    value.text(&Text::form(&NAME)).map(Self)
 });
 stored_text!(EventTypeName, |text| Some(Self::from_stored(text)));
 stored_text!(

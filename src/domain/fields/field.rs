@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 use serde_json::{Value as Schema, json};
+use smol_str::SmolStr;
 
 use super::rules::{Blank, Entries, Items, Range, Text};
 use super::schema::Components;
@@ -137,6 +138,7 @@ macro_rules! text_field {
 pub(crate) use text_field;
 
 plain_field!(String, Text, |text, _| text.schema());
+plain_field!(SmolStr, Text, |text, _| text.schema());
 plain_field!(SecretString, Text, |text, _| text.schema());
 plain_field!(bool, (), |(), _| json!({"type": "boolean"}), |value, ()| {
     match value.json {
@@ -181,20 +183,30 @@ where
     schema
 }
 
-impl Read for String {
+impl Read for SmolStr {
     fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
         value.text(rules)
     }
 
     fn is_null(json: &Json, rules: &Text) -> bool {
-        let blank = |text: &String| rules.blank == Blank::Null && text.trim().is_empty();
+        let blank = |text: &str| rules.blank == Blank::Null && text.trim().is_empty();
         matches!(json, Json::Null) || matches!(json, Json::String(text) if blank(text))
+    }
+}
+
+impl Read for String {
+    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
+        value.text(rules).map(Self::from)
+    }
+
+    fn is_null(json: &Json, rules: &Text) -> bool {
+        SmolStr::is_null(json, rules)
     }
 }
 
 impl Read for SecretString {
     fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
-        value.text(rules).map(Self::from)
+        value.text(rules).map(|text| Self::from(text.as_str()))
     }
 
     fn is_null(json: &Json, rules: &Text) -> bool {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use smol_str::SmolStr;
+
 use super::problems::{Problems, quoted};
 use super::rules::{Blank, Bounds, Entries, Items, Text};
 use super::{Object, Read};
@@ -88,7 +90,7 @@ impl<'p> Value<'p> {
     }
 
     /// A string.
-    pub fn text(self, rules: &Text) -> Option<String> {
+    pub fn text(self, rules: &Text) -> Option<SmolStr> {
         if let Some(form) = rules.form {
             return match self.json {
                 Json::String(text) if (form.accepts)(&text) => Some(text),
@@ -101,7 +103,7 @@ impl<'p> Value<'p> {
         }
         let text = self.string(rules.unpublished_chars.unwrap_or(rules.chars))?;
         Some(match rules.trimmed {
-            true => text.trim().to_owned(),
+            true => text.trim().into(),
             false => text,
         })
     }
@@ -150,7 +152,7 @@ impl<'p> Value<'p> {
     }
 
     /// A string with bounds of characters.
-    fn string(self, chars: Bounds<usize>) -> Option<String> {
+    fn string(self, chars: Bounds<usize>) -> Option<SmolStr> {
         let Json::String(text) = self.json else {
             return self.wrong_type("a string");
         };

@@ -36,7 +36,7 @@ pub enum Json {
     /// A number as it was written. A double can hold its magnitude.
     Number(SmolStr),
     /// A string without its escapes.
-    String(String),
+    String(SmolStr),
     /// An array.
     Array(Vec<Json>),
     /// An object; no name occurs twice.
@@ -159,7 +159,7 @@ impl<N: Into<Name>> FromIterator<(N, Json)> for Json {
 
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
-        Self::String(text.to_owned())
+        Self::String(text.into())
     }
 }
 

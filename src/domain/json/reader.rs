@@ -132,7 +132,7 @@ impl<'t> Visitor<'t> for Integers {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
+        Ok(Json::String(value.into()))
     }
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut items: A) -> Result<Json, A::Error> {

@@ -1,21 +1,26 @@
 //! The fields of a record that come from the request, and how they are read back.
 
+use std::borrow::Cow;
+
 use crate::domain::fields::Read as _;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::{Action, Subject};
 
+/// A name and its value.
+pub(crate) type Fact<'a> = (&'static str, Cow<'a, str>);
+
 /// Names and values.
-pub(crate) type Facts = Vec<(&'static str, String)>;
+pub(crate) type Facts<'a> = Vec<Fact<'a>>;
 
 /// Action and subject. The subject is stored only if the scope path does not determine it.
-pub(crate) fn of_request(subject: &Subject, action: &Action) -> Facts {
+pub(crate) fn of_request<'a>(subject: &Subject, action: &'a Action) -> Facts<'a> {
     let mut facts = vec![
-        ("action_kind", action.kind.clone()),
-        ("action_name", action.name.clone()),
+        ("action_kind", action.kind.as_str().into()),
+        ("action_name", action.name.as_str().into()),
     ];
     if let Some(tags) = &action.tags {
-        facts.push(("action_tags", tags.to_json()));
+        facts.push(("action_tags", tags.to_json().into()));
     }
     let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
     let values = || {
@@ -23,16 +28,18 @@ pub(crate) fn of_request(subject: &Subject, action: &Action) -> Facts {
         levels.filter_map(|level| subject.value(*level))
     };
     if subject.dimensions.is_some() || !values().all(lower_case) {
-        facts.push(("subject", subject.to_json()));
+        facts.push(("subject", subject.to_json().into()));
     }
     facts
 }
 
 /// The facts that have a value.
-pub(crate) fn present<const N: usize>(facts: [(&'static str, Option<String>); N]) -> Facts {
+pub(crate) fn present<'a, T: Into<Cow<'a, str>>, const N: usize>(
+    facts: [(&'static str, Option<T>); N],
+) -> Facts<'a> {
     let facts = facts.into_iter();
     facts
-        .filter_map(|(name, value)| Some((name, value?)))
+        .filter_map(|(name, value)| Some((name, value?.into())))
         .collect()
 }
 
@@ -54,8 +61,8 @@ impl Record {
     pub fn action(&self) -> Result<Action, RecordError> {
         let tags = self.get("action_tags").map(serde_json::from_str);
         Ok(Action {
-            kind: self.text("action_kind")?.to_owned(),
-            name: self.text("action_name")?.to_owned(),
+            kind: self.text("action_kind")?.into(),
+            name: self.text("action_name")?.into(),
             tags: tags
                 .transpose()
                 .map_err(|_| RecordError::of("action_tags"))?,

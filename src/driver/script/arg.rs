@@ -1,5 +1,6 @@
 //! Arguments of scripts: what Redis gets for a value, and how the declaration of a script names its form.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use redis::Cmd;
@@ -47,6 +48,14 @@ impl Argument for String {
 
     fn push(&self, command: &mut Cmd) {
         self.as_str().push(command);
+    }
+}
+
+impl Argument for Cow<'_, str> {
+    const FORM: Form = str::FORM;
+
+    fn push(&self, command: &mut Cmd) {
+        (**self).push(command);
     }
 }
 

@@ -5,8 +5,8 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
 use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::record::Record;
+use crate::domain::reservation::facts::Fact;
 use crate::domain::scope::ScopePath;
-use crate::store::Pair;
 use crate::store::signature::signature;
 
 signature! {
@@ -35,7 +35,7 @@ signature! {
         stored_bytes: Option<String>,
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
-        kept: &'a [Pair],
+        kept: &'a [Fact<'a>],
     }
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,

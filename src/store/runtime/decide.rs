@@ -3,7 +3,7 @@
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::Record;
 use crate::domain::refusal::Denial;
-use crate::store::Pair;
+use crate::domain::reservation::facts::Fact;
 use crate::store::signature::signature;
 
 signature! {
@@ -46,7 +46,7 @@ signature! {
         /// Bytes that evidence of the request stores, and how many a minute admits, if it counts.
         stored_bytes: Option<String>,
         /// Names and values of action and subject, action_kind first.
-        facts: &'a [Pair],
+        facts: &'a [Fact<'a>],
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,

@@ -4,9 +4,9 @@ use crate::domain::amount::Unit;
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::record::Record;
+use crate::domain::reservation::facts::Fact;
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
-use crate::store::Pair;
 use crate::store::signature::signature;
 
 signature! {
@@ -31,9 +31,9 @@ signature! {
         reservation_id: &'a ReservationId,
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
-        kept: Counted<&'a [Pair]>,
+        kept: Counted<&'a [Fact<'a>]>,
         /// Names and values of the audit entry, for the admin key.
-        audit: &'a [Pair],
+        audit: &'a [Fact<'a>],
     }
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,

@@ -3,8 +3,8 @@
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
 use crate::domain::record::Record;
+use crate::domain::reservation::facts::Fact;
 use crate::driver::script::Counted;
-use crate::store::Pair;
 use crate::store::signature::signature;
 
 signature! {
@@ -46,9 +46,9 @@ signature! {
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
         /// Names and values of action and subject, action_kind first: for the record and the event of a denial.
-        facts: Counted<&'a [Pair]>,
+        facts: Counted<&'a [Fact<'a>]>,
         /// Names and values that only the record keeps.
-        kept: Vec<Pair>,
+        kept: Vec<Fact<'a>>,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,

@@ -2,7 +2,7 @@
 
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::Record;
-use crate::store::Pair;
+use crate::domain::reservation::facts::Fact;
 use crate::store::signature::signature;
 
 signature! {
@@ -36,7 +36,7 @@ signature! {
         policy_until_ms: i64,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
         stored_bytes: Option<String>,
-        kept: &'a [Pair],
+        kept: &'a [Fact<'a>],
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,

@@ -192,8 +192,8 @@ impl Session {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let (keys, unit) = (self.store.keys(), Unit::Tokens);
         let facts = [
-            ("action_kind", "llm.completion".to_owned()),
-            ("action_name", "bench:model".to_owned()),
+            ("action_kind", "llm.completion".into()),
+            ("action_name", "bench:model".into()),
         ];
         let call = Reserve {
             caller,
@@ -217,7 +217,7 @@ impl Session {
             rate_limits: None,
             evidence: None,
             facts: Counted(&facts),
-            kept: vec![("idempotency_key", key.to_string())],
+            kept: vec![("idempotency_key", key.as_str().into())],
         };
         call.on(keys, self.store.today())
     }

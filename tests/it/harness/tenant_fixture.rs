@@ -177,8 +177,8 @@ impl TenantFixture {
             idempotency_key: IdempotencyKey::parse(key).expect("a key"),
             subject: Subject::from_values(levels).expect("a subject"),
             action: budget_authority::domain::subject::Action {
-                kind: "llm.completion".to_owned(),
-                name: "model".to_owned(),
+                kind: "llm.completion".into(),
+                name: "model".into(),
                 tags: None,
             },
             estimate: super::admin_fixture::tokens(amount),
@@ -191,7 +191,7 @@ impl TenantFixture {
         };
         let body = HashedRequest {
             request,
-            payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
+            payload_hash: PayloadHash::of_body(&Json::from(key)),
             attested: None,
         };
         let cause = cause(budget_authority::domain::cause::Actor::Admin(None));

@@ -56,15 +56,15 @@ fn key() -> IdempotencyKey {
 fn hashed<T>(request: T) -> HashedRequest<T> {
     HashedRequest {
         request,
-        payload_hash: PayloadHash::of_body(&Json::String("body".to_owned())),
+        payload_hash: PayloadHash::of_body(&Json::from("body")),
         attested: None,
     }
 }
 
 fn action() -> Action {
     Action {
-        kind: "llm.completion".to_owned(),
-        name: "model".to_owned(),
+        kind: "llm.completion".into(),
+        name: "model".into(),
         tags: None,
     }
 }

@@ -40,8 +40,8 @@ pub fn subject(fixture: &LedgerFixture, tenant: usize, place: usize) -> (Subject
 
 pub fn action() -> Action {
     Action {
-        kind: "llm.completion".to_owned(),
-        name: "model".to_owned(),
+        kind: "llm.completion".into(),
+        name: "model".into(),
         tags: None,
     }
 }
@@ -54,7 +54,7 @@ pub fn key(number: usize) -> IdempotencyKey {
 pub fn hashed<T>(request: T, payload: &str) -> HashedRequest<T> {
     HashedRequest {
         request,
-        payload_hash: PayloadHash::of_body(&Json::String(payload.to_owned())),
+        payload_hash: PayloadHash::of_body(&Json::from(payload)),
         attested: None,
     }
 }
