@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 
 use super::body;
 use super::body_memory::BodyRoom;
+use super::context::Context;
 use super::errors::{ApiError, Code};
 use super::operation::Operation;
 use super::state::AppState;
@@ -149,7 +150,9 @@ pub async fn body_bytes(parts: &Parts, content: Body, state: &AppState) -> Resul
 
 /// Room for a body of so many bytes, before the deadline of the request.
 async fn room(parts: &Parts, state: &AppState, bytes: u32) -> Result<BodyRoom, ApiError> {
-    let tenant = parts.extensions.get::<Caller>().and_then(Caller::as_tenant);
+    let context = parts.extensions.get::<Context>();
+    let caller = context.and_then(|context| context.caller.as_ref());
+    let tenant = caller.and_then(Caller::as_tenant);
     let tenant = tenant.map(|caller| &caller.tenant);
     let waiting = state.store.begin_call()?;
     let room = state.body_memory.room(tenant, bytes);
@@ -160,28 +163,21 @@ async fn room(parts: &Parts, state: &AppState, bytes: u32) -> Result<BodyRoom, A
 }
 
 /// Takes what the layers around the route know of the request.
-macro_rules! from_extensions {
-    ($($(#[doc = $doc:literal])+ $known:ty),+) => {$(
-        $(#[doc = $doc])+
+macro_rules! from_context {
+    ($($part:ident: $known:ty),+) => {$(
         impl FromRequestParts<AppState> for $known {
             type Rejection = ApiError;
 
             async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-                let known = parts.extensions.get::<Self>().cloned();
+                let context = parts.extensions.get::<Context>();
+                let known = context.and_then(|context| context.$part.clone());
                 known.ok_or_else(|| ApiError::internal("the route lacks a layer"))
             }
         }
     )+};
 }
 
-from_extensions! {
-    /// The caller: an API key that a script has to check, or an admin key that was compared.
-    Caller,
-    /// The caller and the request.
-    Cause,
-    /// The operation that was called, for handlers of several.
-    &'static Operation
-}
+from_context!(caller: Caller, cause: Cause, operation: &'static Operation);
 
 /// The holder of an API key; the admin key is none.
 impl FromRequestParts<AppState> for RuntimeCaller {

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod auth;
 pub mod body;
 pub mod body_memory;
+pub mod context;
 pub mod dialect;
 pub mod errors;
 pub mod evidence;

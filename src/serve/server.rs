@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
+use crate::api::context::Context;
 use crate::config::ConnectionLimits;
 use crate::serve::connections::{Bounds, Connections, Place};
 use crate::serve::detach::{DetachOnDrop, Phase};
@@ -148,7 +148,10 @@ async fn connection(
     let stream = TimedStream::new(stream, limits, Arc::clone(&progress));
     let service = service_fn(move |mut request: Request<Incoming>| {
         progress.begin();
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(Context {
+            peer: Some(peer),
+            ..Context::default()
+        });
         // A client that waits for `100 Continue` has sent no body, and reading would ask for it.
         let waits = request.headers().contains_key(header::EXPECT);
         let changes = request.method() != Method::GET;

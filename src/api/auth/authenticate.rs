@@ -19,12 +19,13 @@ use tokio::time::sleep;
 use super::client_address::client_of;
 use super::refused::{self, AlreadyAudited};
 use crate::api::body::is_large;
+use crate::api::context::Context;
 use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::response::{caller_checked, checked as mark_checked};
 use crate::api::state::AppState;
-use crate::api::trace::{Correlation, EffectiveTenant};
+use crate::api::trace::correlation::Correlation;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::{BadCredential, Refusal};
@@ -94,11 +95,10 @@ async fn identified(guard: &Guard, request: Request, next: Next) -> Response {
             checked(guard, caller, refused(error)).await
         }
         Ok(caller) => {
-            parts.extensions.insert(caller.clone());
-            parts.extensions.insert(cause.clone());
-            if let Some(operation) = guard.operation {
-                parts.extensions.insert(operation);
-            }
+            let context = parts.extensions.get_or_insert_default::<Context>();
+            context.caller = Some(caller.clone());
+            context.cause = Some(cause.clone());
+            context.operation = guard.operation;
             let changes = guard.plane == Plane::Admin && parts.method != Method::GET;
             let first = match is_checked_first(guard, caller, &body) {
                 true => Some(Box::pin(check_first(guard, caller)).await),
@@ -235,8 +235,10 @@ async fn checked(guard: &Guard, caller: &Caller, mut response: Response) -> Resp
     }
     let unknown = [StatusCode::UNAUTHORIZED, StatusCode::SERVICE_UNAVAILABLE];
     if !unknown.contains(&response.status()) {
-        let tenant = tenant.tenant.clone();
-        response.extensions_mut().insert(EffectiveTenant(tenant));
+        let name = &guard.state.access.dialect().header_names().tenant;
+        if let Ok(tenant) = HeaderValue::from_str(tenant.tenant.as_str()) {
+            response.headers_mut().insert(name, tenant);
+        }
     }
     response
 }
@@ -273,7 +275,8 @@ async fn check(guard: &Guard, caller: &Caller, permission: &str) -> Result<(), A
 fn cause_of(guard: &Guard, parts: &Parts, client: IpAddr, caller: Option<&Caller>) -> Cause {
     let dialect = guard.state.access.dialect();
     let words = dialect.words();
-    let correlation = parts.extensions.get::<Correlation>().cloned();
+    let context = parts.extensions.get::<Context>();
+    let correlation = context.and_then(|context| context.correlation.clone());
     let correlation = correlation
         .unwrap_or_else(|| Correlation::of_request(dialect, guard.plane, &parts.headers));
     Cause {

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
+use crate::api::context::Context;
 use crate::domain::cidr::Cidr;
 
 /// Networks of proxies whose word on a client's address is taken.
@@ -16,8 +16,9 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The address of a request's client; see [`client_address`].
 pub fn client_of(trusted: &[Cidr], parts: &Parts) -> IpAddr {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+    let context = parts.extensions.get::<Context>();
+    let peer = context.and_then(|context| context.peer);
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     client_address(trusted, peer, &parts.headers)
 }
 

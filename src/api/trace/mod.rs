@@ -1,5 +1,7 @@
 //! The outermost layer: puts request id and trace id on every response and into every error.
 
+pub mod correlation;
+
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,86 +12,22 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use smol_str::SmolStr;
 use tower_http::cors::{AllowOrigin, CorsLayer, Vary};
 use tracing::{Instrument, Level, debug, enabled, error, info_span, warn};
 
+use self::correlation::Correlation;
+use super::context::Context;
 use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
-use crate::domain::ids::{RequestId, TenantId, TraceId, is_hex};
 use crate::spans::{self, RequestSpan, SpanCause};
 use crate::telemetry::{Around, Next, Served, error_chain, known_method};
 
 /// Target of the lines of the access log.
 const ACCESS_LOG: &str = "access_log";
-
-/// The ids of a request. Part of every request that went through [`outermost`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Correlation {
-    /// This HTTP request.
-    pub request_id: RequestId,
-    /// The operation that it belongs to.
-    pub trace_id: TraceId,
-    /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
-    pub trace_flags: Option<SmolStr>,
-    /// The caller's span in the same `traceparent`.
-    pub parent_id: Option<u64>,
-}
-
-impl Correlation {
-    /// Reads the headers of a request. Malformed ones count as absent; no request is refused for them.
-    pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
-        let (trace_id, parent) = traceparent(headers).unzip();
-        let (parent_id, trace_flags) = parent.unzip();
-        let sent = || dialect.trace_id(headers).and_then(trimmed);
-        let trace_id = trace_id.or_else(|| sent().and_then(TraceId::parse));
-        Self {
-            request_id: request_id(plane, headers),
-            trace_id: trace_id.unwrap_or_else(TraceId::mint),
-            trace_flags,
-            parent_id,
-        }
-    }
-}
-
-/// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
-/// their own requests by it in the audit log.
-fn request_id(plane: Plane, headers: &HeaderMap) -> RequestId {
-    let sent = match plane {
-        Plane::Runtime => None,
-        Plane::Admin => headers.get(headers::REQUEST_ID),
-    };
-    let taken = sent.and_then(trimmed).and_then(RequestId::parse);
-    taken.unwrap_or_else(RequestId::mint)
-}
-
-fn trimmed(value: &HeaderValue) -> Option<&str> {
-    value.to_str().ok().map(str::trim)
-}
-
-/// Trace id, parent id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
-fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, SmolStr))> {
-    let mut lines = headers.get_all(headers::TRACEPARENT).iter();
-    let (Some(line), None) = (lines.next(), lines.next()) else {
-        return None;
-    };
-    let parts: Vec<&str> = trimmed(line)?.split('-').collect();
-    let &["00", trace_id, parent_id, flags] = parts.as_slice() else {
-        return None;
-    };
-    let is_valid = is_hex(parent_id, 16) && is_hex(flags, 2);
-    let id = u64::from_str_radix(parent_id, 16);
-    let id = id.ok().filter(|id| is_valid && *id != 0)?;
-    Some((TraceId::parse(trace_id)?, (id, flags.into())))
-}
-
-/// Part of a response: makes it name the tenant of the API key.
-#[derive(Debug, Clone)]
-pub struct EffectiveTenant(pub TenantId);
 
 /// Wraps routes of a plane: ids, error bodies, CORS, and a response even when a handler panics.
 pub fn outermost(router: Router, dialect: Dialect, plane: Plane, origins: &CorsOrigins) -> Router {
@@ -109,15 +47,16 @@ async fn correlate((dialect, plane): (Dialect, Plane), mut request: Request, nex
     });
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     let exported = exported(&request, &correlation);
-    request.extensions_mut().insert(correlation.clone());
+    let context = request.extensions_mut().get_or_insert_default::<Context>();
+    context.correlation = Some(correlation.clone());
     let response = next.run(request).instrument(span.clone());
     let response = match &exported {
         Some(exported) => exported.around(response).await,
         None => response.await,
     };
-    let tenant = response.extensions().get::<EffectiveTenant>();
     if let Some(exported) = exported {
-        let tenant = tenant.map(|EffectiveTenant(tenant)| tenant.as_str());
+        let tenant = response.headers().get(&dialect.header_names().tenant);
+        let tenant = tenant.and_then(|tenant| tenant.to_str().ok());
         exported.end(response.status().as_u16(), tenant);
     }
     let response = span.in_scope(|| finish(response, dialect, &correlation));
@@ -195,9 +134,6 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
     };
     insert(&headers::REQUEST_ID, correlation.request_id.as_str());
     insert(&names.trace, correlation.trace_id.as_str());
-    if let Some(EffectiveTenant(tenant)) = parts.extensions.remove() {
-        insert(&names.tenant, tenant.as_str());
-    }
     Response::from_parts(parts, body)
 }
 

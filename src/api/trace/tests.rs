@@ -10,6 +10,7 @@ use super::*;
 use crate::api::dialect::header_map;
 use crate::api::errors::Code;
 use crate::api::operations::OperationId;
+use crate::domain::ids::TraceId;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "11111111111111111111111111111111";
@@ -84,6 +85,8 @@ fn a_malformed_trace_header_leads_to_a_fresh_id() {
 
 #[test]
 fn only_the_admin_plane_accepts_a_request_id() {
+    let request_id =
+        |plane, headers| Correlation::of_request(Dialect::Service, plane, headers).request_id;
     let sent = header_map(&[("x-request-id", "abc-1".to_owned())]);
     assert_eq!(request_id(Plane::Admin, &sent).as_str(), "abc-1");
     let hostile = header_map(&[("x-request-id", "a b".to_owned())]);
@@ -105,23 +108,18 @@ fn only_the_admin_plane_accepts_a_request_id() {
 }
 
 fn app(origins: &CorsOrigins) -> Router {
-    let tenant = || Extension(EffectiveTenant(TenantId::parse("acme").unwrap()));
     let router = Router::new()
         .route(
             "/ok",
-            get(
-                move |Extension(correlation): Extension<Correlation>| async move {
-                    (tenant(), correlation.trace_id.to_string())
-                },
-            ),
+            get(|Extension(context): Extension<Context>| async move {
+                let correlation = context.correlation.unwrap();
+                correlation.trace_id.to_string()
+            }),
         )
         .route(
             "/denied",
-            post(move || async move {
-                (
-                    tenant(),
-                    ApiError::new(StatusCode::FORBIDDEN, Code::Forbidden, "not yours\r\n"),
-                )
+            post(|| async {
+                ApiError::new(StatusCode::FORBIDDEN, Code::Forbidden, "not yours\r\n")
             }),
         )
         .route(
@@ -205,18 +203,6 @@ async fn every_response_carries_both_ids_and_every_error_repeats_them() {
 async fn a_refusal_of_the_router_keeps_its_headers() {
     let (response, _) = call("DELETE", "/ok", &[]).await;
     assert_eq!(response.headers()["allow"], "GET,HEAD");
-}
-
-#[tokio::test]
-async fn the_tenant_is_named_on_success_and_on_refusal() {
-    for (method, path, tenant) in [
-        ("GET", "/ok", Some("acme")),
-        ("POST", "/denied", Some("acme")),
-        ("GET", "/unknown", None),
-    ] {
-        let (response, _) = call(method, path, &[]).await;
-        assert_eq!(header(&response, "x-service-tenant"), tenant, "{path}");
-    }
 }
 
 #[tokio::test]

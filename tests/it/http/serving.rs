@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::ConnectInfo;
+use axum::extract::Extension;
 use axum::routing::{get, post};
 use budget_authority::api::Planes;
+use budget_authority::api::context::Context;
 use budget_authority::api::state::Handles;
 use budget_authority::config::ServeConfig;
 use budget_authority::serve::{Listeners, ServeError, run};
@@ -77,7 +78,9 @@ impl Service {
             .route("/held", post(async move || holding.hold().await))
             .route(
                 "/peer",
-                get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
+                get(async |Extension(context): Extension<Context>| {
+                    context.peer.expect("a peer").to_string()
+                }),
             )
             .route("/slow", get(slow))
             .route("/large", get(async || vec![b'x'; LARGE]))
