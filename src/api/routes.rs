@@ -20,7 +20,7 @@ use crate::config::{CorsOrigins, ServeConfig};
 use crate::domain::dialect::Dialect;
 use crate::egress::Egress;
 use crate::store::Store;
-use crate::telemetry::{Around, MEASURED_OTHER, Measured};
+use crate::telemetry::{Around, MEASURED_OTHER, Measured, pass};
 
 /// The routers of the planes.
 pub struct Planes {
@@ -85,7 +85,8 @@ impl Routes<'_> {
     fn serve(&self, serves: impl Fn(OperationId) -> bool, unknown: fn(&str) -> Plane) -> Router {
         let dialect = self.state.access.dialect();
         let description = openapi::router(dialect);
-        let mut router = trace::outermost(description, dialect, Plane::Runtime, self.origins);
+        let ids = (dialect, Plane::Runtime);
+        let mut router = trace::outermost(description, ids, self.origins, Around((), pass));
         let mut paths = Vec::new();
         for id in OperationId::ALL.iter().copied().filter(|id| serves(*id)) {
             let operation = id.operation();
@@ -136,8 +137,8 @@ impl Routes<'_> {
     /// The layers around a route that anybody may call, from the pages of any origin too.
     fn open(&self, router: Router) -> Router {
         let (state, dialect) = (self.state.clone(), self.state.access.dialect());
-        let router = router.layer(Around(state, evidence::limit));
-        trace::outermost(router, dialect, Plane::Runtime, &CorsOrigins::Any)
+        let (ids, limited) = ((dialect, Plane::Runtime), Around(state, evidence::limit));
+        trace::outermost(router, ids, &CorsOrigins::Any, limited)
     }
 
     /// Authenticates, and puts the layers around that every route has.
@@ -149,8 +150,8 @@ impl Routes<'_> {
             plane,
             operation,
         };
-        let router = router.layer(Around(Arc::new(guard), authenticate));
-        trace::outermost(router, dialect, plane, self.origins)
+        let guarded = Around(Arc::new(guard), authenticate);
+        trace::outermost(router, (dialect, plane), self.origins, guarded)
     }
 }
 

@@ -1,5 +1,5 @@
 //! A layer made of an async function, as `axum::middleware::from_fn` makes one. That one copies all layers below it for each request,
-//! each in an allocation of its own; here they are shared.
+//! each in an allocation of its own; here they are shared. A function that calls another one is one layer with it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,6 +17,14 @@ pub type Served = Result<Response, Infallible>;
 #[derive(Clone)]
 pub struct Around<S, F>(pub S, pub F);
 
+impl<S: Clone, F: Fn(S, Request, Next) -> Fut, Fut: Future<Output = Served>> Around<S, F> {
+    /// Passes a request through the layer, to what is below.
+    pub fn call(&self, request: Request, next: Next) -> Fut {
+        let Self(state, function) = self;
+        function(state.clone(), request, next)
+    }
+}
+
 /// A route with such a layer around it.
 #[derive(Clone)]
 pub struct Surrounded<S, F> {
@@ -33,6 +41,11 @@ impl Next {
         let Ok(response) = Route::clone(&self.0).call(request).await;
         response
     }
+}
+
+/// The function of a layer that does nothing.
+pub async fn pass((): (), request: Request, next: Next) -> Served {
+    Ok(next.run(request).await)
 }
 
 impl<S: Clone, F: Clone> Layer<Route> for Around<S, F> {
@@ -62,7 +75,6 @@ where
     }
 
     fn call(&mut self, request: Request) -> Fut {
-        let Around(state, function) = &self.around;
-        function(state.clone(), request, Next(Arc::clone(&self.inner)))
+        self.around.call(request, Next(Arc::clone(&self.inner)))
     }
 }

@@ -11,7 +11,7 @@ use prometheus::{Registry, TextEncoder};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use around::{Around, Next, Served};
+pub use around::{Around, Next, Served, pass};
 pub use http::{
     HttpMetrics, Measured, Meter, OTHER as MEASURED_OTHER, RefusedCredential, RefusedLimit,
     known_method, measure,

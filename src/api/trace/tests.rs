@@ -11,6 +11,7 @@ use crate::api::dialect::header_map;
 use crate::api::errors::Code;
 use crate::api::operations::OperationId;
 use crate::domain::ids::TraceId;
+use crate::telemetry::pass;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "11111111111111111111111111111111";
@@ -141,7 +142,8 @@ fn app(origins: &CorsOrigins) -> Router {
             }),
         )
         .route("/large", get(|| async { StatusCode::PAYLOAD_TOO_LARGE }));
-    outermost(router, Dialect::Service, Plane::Runtime, origins)
+    let ids = (Dialect::Service, Plane::Runtime);
+    outermost(router, ids, origins, Around((), pass))
 }
 
 async fn call(method: &str, path: &str, pairs: &[(&str, String)]) -> (Response<()>, String) {
