@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redis::{Cmd, Value};
+use redis::{Arg, Cmd, Value};
 
 use super::error::StoreError;
 use super::reply::Reply;
@@ -11,15 +11,13 @@ use super::script::{Argument, Script};
 /// One call of a script, ready to be sent. Its debug print shows no argument, because some hold secrets.
 pub struct Call {
     pub(crate) script: &'static Script,
-    /// The first key, which says where the call goes.
-    pub(crate) key: String,
     pub(crate) command: Cmd,
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut call = f.debug_struct(self.script.name());
-        call.field("key", &self.key).finish_non_exhaustive()
+        call.field("key", &self.key()).finish_non_exhaustive()
     }
 }
 
@@ -35,17 +33,22 @@ impl Call {
     pub(crate) fn begin(script: &'static Script, keys: usize) -> Self {
         Self {
             script,
-            key: String::new(),
             command: script.command(keys),
         }
     }
 
     /// Adds the next key.
     pub(crate) fn push_key(&mut self, key: &str) {
-        if self.key.is_empty() {
-            key.clone_into(&mut self.key);
-        }
         self.command.arg(key);
+    }
+
+    /// The first key, which says where the call goes.
+    pub(crate) fn key(&self) -> &str {
+        // After the name of the command, the script and the number of keys.
+        match self.command.args_iter().nth(3) {
+            Some(Arg::Simple(key)) => str::from_utf8(key).unwrap_or_default(),
+            _ => "",
+        }
     }
 
     /// The same with one more argument.
@@ -78,7 +81,7 @@ impl<'a> From<&'a Call> for Request<'a> {
     fn from(call: &'a Call) -> Self {
         Self {
             script: Some(call.script),
-            ..Self::from((&call.key, &call.command))
+            ..Self::from((call.key(), &call.command))
         }
     }
 }

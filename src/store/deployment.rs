@@ -158,7 +158,7 @@ impl Store {
     /// Writes the record, and waits a moment for the replicas of its node.
     async fn start_deployment(&self, call: &Call, deadline: Instant) -> Result<Value, StoreError> {
         let connection = &self.inner.connection;
-        let slot = slot_of(call.key.as_bytes());
+        let slot = slot_of(call.key().as_bytes());
         let node = connection.route(slot, deadline).await?;
         let role = redis::cmd("ROLE");
         let role = connection.send_to(&node, Lane::Background, &role, deadline);
@@ -182,7 +182,7 @@ impl Store {
             connection.distrust(&node);
             return Err(failed(&refusal, Some(call.script)));
         }
-        let record = &call.key;
+        let record = call.key();
         info!("started a new deployment: wrote `{record}`, which must never be lost");
         if let Some(Value::Int(reached)) = replies.next()
             && reached < replicas as i64
