@@ -8,7 +8,7 @@ use super::backoff::{Backoff, Guesser, Paused};
 use crate::admin::Admin;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
-use crate::domain::api_key::secret::ApiKeyText;
+use crate::domain::api_key::secret::{ApiKeyText, KeyHash};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::dialect::Dialect;
 use crate::domain::refusal::{BadCredential, BadKey};
@@ -46,13 +46,14 @@ impl Access {
     pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, ApiError> {
         let refused = |why| ApiError::unauthorized(BadCredential::Key(why));
         let prefixes = self.dialect.words().api_key_prefixes;
-        let key = ApiKeyText::parse(text.trim(), prefixes);
-        let key = key.ok_or_else(|| refused(BadKey::Malformed))?;
-        let owner = self.admin.owner_of_key(key.key_id()).await?;
+        let text = text.trim();
+        let key_id = ApiKeyText::id_of(text, prefixes);
+        let key_id = key_id.ok_or_else(|| refused(BadKey::Malformed))?;
+        let owner = self.admin.owner_of_key(&key_id).await?;
         let tenant = owner.ok_or_else(|| refused(BadKey::NotFound))?;
         Ok(RuntimeCaller {
-            key_id: key.key_id().clone(),
-            key_hash: key.hash(),
+            key_id,
+            key_hash: KeyHash::of(text),
             partition: tenant.partition(),
             tenant,
         })

@@ -8,7 +8,6 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use smol_str::SmolStr;
 
 use crate::domain::ids::{Partition, RandomPart, ascii, base64, concat, random_id};
 
@@ -25,12 +24,17 @@ random_id! {
 
 /// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare. `{:?}` does not show it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct KeyHash(SmolStr);
+pub struct KeyHash([u8; 43]);
 
 impl KeyHash {
+    /// The hash of a whole key.
+    pub fn of(key: &str) -> Self {
+        Self(base64(&Sha256::digest(key)))
+    }
+
     /// The text of the hash.
     pub fn as_str(&self) -> &str {
-        &self.0
+        ascii(&self.0)
     }
 }
 
@@ -51,9 +55,17 @@ pub struct ApiKeyText {
 impl ApiKeyText {
     /// Accepts a key with any of these vendor prefixes. `None` for anything else: such a text is no key of this deployment.
     pub fn parse(text: &str, vendor_prefixes: &[&str]) -> Option<Self> {
-        vendor_prefixes
-            .iter()
-            .find_map(|prefix| Self::parse_one(text, prefix))
+        Some(Self {
+            key_id: Self::id_of(text, vendor_prefixes)?,
+            text: text.to_owned(),
+            prefix_chars: text.len() - SECRET_CHARS,
+        })
+    }
+
+    /// The id of the record of such a key.
+    pub fn id_of(text: &str, vendor_prefixes: &[&str]) -> Option<KeyId> {
+        let mut prefixes = vendor_prefixes.iter();
+        prefixes.find_map(|prefix| id_after(text, prefix))
     }
 
     /// A new random key whose record belongs into `partition`.
@@ -80,32 +92,27 @@ impl ApiKeyText {
 
     /// The digest that the store keeps in place of the key.
     pub fn hash(&self) -> KeyHash {
-        KeyHash(ascii(&base64::<43>(&Sha256::digest(&self.text))).into())
+        KeyHash::of(&self.text)
     }
 
     /// The whole key. Shown once, in the answer that creates it.
     pub fn expose(&self) -> &str {
         &self.text
     }
+}
 
-    fn parse_one(text: &str, vendor_prefix: &str) -> Option<Self> {
-        let rest = text.strip_prefix(vendor_prefix)?;
-        let secret_charset =
-            |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if rest.len() != PARTITION_CHARS + PUBLIC_CHARS + SECRET_CHARS || !rest.is_ascii() {
-            return None;
-        }
-        let (partition, rest) = rest.split_at(PARTITION_CHARS);
-        let (public, secret) = rest.split_at(PUBLIC_CHARS);
-        if !secret.bytes().all(secret_charset) {
-            return None;
-        }
-        Some(Self {
-            text: text.to_owned(),
-            prefix_chars: text.len() - SECRET_CHARS,
-            key_id: KeyId::parse(&concat(&["key_", partition, "_", public]))?,
-        })
+fn id_after(text: &str, vendor_prefix: &str) -> Option<KeyId> {
+    let rest = text.strip_prefix(vendor_prefix)?;
+    let secret_charset = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if rest.len() != PARTITION_CHARS + PUBLIC_CHARS + SECRET_CHARS || !rest.is_ascii() {
+        return None;
     }
+    let (partition, rest) = rest.split_at(PARTITION_CHARS);
+    let (public, secret) = rest.split_at(PUBLIC_CHARS);
+    if !secret.bytes().all(secret_charset) {
+        return None;
+    }
+    KeyId::parse(&concat(&["key_", partition, "_", public]))
 }
 
 impl fmt::Debug for ApiKeyText {
