@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::mem;
 
 use parking_lot::Mutex;
-use smol_str::ToSmolStr as _;
+use smol_str::{SmolStr, ToSmolStr as _, format_smolstr};
 
 use crate::domain::ids::Partition;
 use crate::driver::clock::Day;
@@ -62,7 +62,7 @@ pub struct Keys {
 /// Builds keys of one partition.
 #[derive(Debug)]
 pub struct PartitionKeys {
-    start: String,
+    start: SmolStr,
     /// The memory of a key that is no longer needed, for the next one: a request needs some fifteen.
     spare: Mutex<String>,
 }
@@ -197,14 +197,16 @@ use keys;
 
 impl PartitionKeys {
     fn begin(&self) -> String {
-        match mem::take(&mut *self.spare.lock()) {
+        let mut key = match mem::take(&mut *self.spare.lock()) {
             spare if spare.capacity() == 0 => start(&self.start),
             mut spare => {
                 spare.clear();
                 spare.push_str(&self.start);
                 spare
             }
-        }
+        };
+        key.push_str("}:");
+        key
     }
 
     /// Takes the memory of a key back.
@@ -250,13 +252,8 @@ impl Keys {
 
     /// The keys of one partition.
     pub fn of(&self, partition: Partition) -> PartitionKeys {
-        let mut start = String::with_capacity(self.prefix.len() + 8);
-        start.push_str(&self.prefix);
-        start.push_str(":{");
-        partition.push_to(&mut start);
-        start.push_str("}:");
         PartitionKeys {
-            start,
+            start: format_smolstr!("{}:{{{partition}", self.prefix),
             spare: Mutex::default(),
         }
     }
