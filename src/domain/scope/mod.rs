@@ -69,8 +69,8 @@ impl ScopePath {
 
     /// Reads a stored scope. It may lack the tenant, as a derived scope may; otherwise the grammar of [`BudgetScope`] holds.
     pub fn parse(text: &str) -> Option<Self> {
-        let scope = parse_segments(text, false).ok()?;
-        (scope == text).then(|| Self(scope.into()))
+        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        (is_lower && check_segments(text, false).is_ok()).then(|| Self(text.into()))
     }
 
     /// Every enclosing scope, root first, this one last.
@@ -132,9 +132,13 @@ impl BudgetScope {
 #[error("{0}")]
 pub struct ScopeError(String);
 
-/// Checks the grammar and returns the scope with its ids in lower case. A pattern may end with a segment `*` or `level:*`
-/// below another one.
+/// Checks the grammar and returns the scope with its ids in lower case.
 pub(super) fn parse_segments(text: &str, is_pattern: bool) -> Result<String, ScopeError> {
+    check_segments(text, is_pattern).map(|()| text.to_ascii_lowercase())
+}
+
+/// Checks the grammar. A pattern may end with a segment `*` or `level:*` below another one.
+fn check_segments(text: &str, is_pattern: bool) -> Result<(), ScopeError> {
     let last = text.split('/').count() - 1;
     let mut level_before = None;
     for (index, segment) in text.split('/').enumerate() {
@@ -171,7 +175,7 @@ pub(super) fn parse_segments(text: &str, is_pattern: bool) -> Result<String, Sco
         }
         level_before = Some(level);
     }
-    Ok(text.to_ascii_lowercase())
+    Ok(())
 }
 
 /// The tenant of a scope or pattern as it was written: `tenant:ACME` does not lie in `acme`.
