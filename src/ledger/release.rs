@@ -48,10 +48,11 @@ impl Ledger {
         let end_key = evidence
             .is_some()
             .then_some(request.idempotency_key.as_str());
-        let kept = facts::present([
+        let kept: facts::Facts<'_> = facts::present([
             ("release_reason", request.reason.as_deref()),
             ("end_key", end_key),
-        ]);
+        ])
+        .collect();
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = RuntimeTarget::reservation(reservation_id);
         let options = RunOptions::new(DecidedBy::Release, &owner, target, draft.as_ref());
@@ -111,4 +112,5 @@ fn audit_entry<'a>(
         ("metadata.actor_type", Some(cause.actor.as_str())),
         ("metadata.reason", request.reason.as_deref()),
     ])
+    .collect()
 }

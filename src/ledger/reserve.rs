@@ -160,4 +160,5 @@ fn kept<'a>(request: &'a ReservationCreateRequest, policy: Option<&Policy>) -> f
             counting.map(|policy| policy.policy_id.to_string().into()),
         ),
     ])
+    .collect()
 }

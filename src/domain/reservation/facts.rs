@@ -15,10 +15,10 @@ pub(crate) type Facts<'a> = Vec<Fact<'a>>;
 
 /// Action and subject. The subject is stored only if the scope path does not determine it.
 pub(crate) fn of_request<'a>(subject: &Subject, action: &'a Action) -> Facts<'a> {
-    let mut facts = vec![
-        ("action_kind", action.kind.as_str().into()),
-        ("action_name", action.name.as_str().into()),
-    ];
+    // Room for what others add.
+    let mut facts = Facts::with_capacity(8);
+    facts.push(("action_kind", action.kind.as_str().into()));
+    facts.push(("action_name", action.name.as_str().into()));
     if let Some(tags) = &action.tags {
         facts.push(("action_tags", tags.to_json().into()));
     }
@@ -36,11 +36,9 @@ pub(crate) fn of_request<'a>(subject: &Subject, action: &'a Action) -> Facts<'a>
 /// The facts that have a value.
 pub(crate) fn present<'a, T: Into<Cow<'a, str>>, const N: usize>(
     facts: [(&'static str, Option<T>); N],
-) -> Facts<'a> {
+) -> impl Iterator<Item = Fact<'a>> {
     let facts = facts.into_iter();
-    facts
-        .filter_map(|(name, value)| Some((name, value?.into())))
-        .collect()
+    facts.filter_map(|(name, value)| Some((name, value?.into())))
 }
 
 impl Record {

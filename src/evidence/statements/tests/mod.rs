@@ -152,7 +152,6 @@ fn committed(body: &str) -> Record {
             Some(Inputs::new(3, trace(), &attested).to_string()),
         ),
     ]);
-    let ended = ended.into_iter();
     ended.fold(created(CREATE), |record, (name, value)| {
         record.with(name, value)
     })
