@@ -1,5 +1,7 @@
 //! Responses of handlers.
 
+use std::cell::Cell;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -20,9 +22,9 @@ pub type CheckedSecret<T> = ([(HeaderName, &'static str); 1], CheckedJson<T>);
 /// Forbids copies of a response.
 pub const NO_STORE: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
 
-/// Part of every response whose script has checked the API key.
-#[derive(Debug, Clone, Copy)]
-pub struct CallerChecked;
+tokio::task_local! {
+    static CALLER_CHECKED: Cell<bool>;
+}
 
 impl<T> CheckedJson<T> {
     /// 200.
@@ -53,17 +55,22 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
     }
 }
 
+/// Serves a request of which [`caller_checked`] knows whether its API key was checked.
+pub fn noting_checks<F: Future>(request: F) -> impl Future<Output = F::Output> {
+    CALLER_CHECKED.scope(Cell::new(false), request)
+}
+
 /// Marks a response whose script has checked the API key.
-pub fn checked(mut response: Response) -> Response {
-    response.extensions_mut().insert(CallerChecked);
+pub fn checked(response: Response) -> Response {
+    let _ = CALLER_CHECKED.try_with(|checked| checked.set(true));
     response
 }
 
 /// Whether a script has checked the API key before this response.
 pub fn caller_checked(response: &Response) -> bool {
-    let extensions = response.extensions();
-    let error = extensions.get::<ApiError>();
-    extensions.get::<CallerChecked>().is_some() || error.is_some_and(ApiError::caller_checked)
+    let error = response.extensions().get::<ApiError>();
+    let is_noted = CALLER_CHECKED.try_with(Cell::get).unwrap_or(false);
+    is_noted || error.is_some_and(ApiError::caller_checked)
 }
 
 /// An amount of a record.

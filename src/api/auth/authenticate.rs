@@ -23,7 +23,7 @@ use crate::api::context::Context;
 use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::response::{caller_checked, checked as mark_checked};
+use crate::api::response::{caller_checked, checked as mark_checked, noting_checks};
 use crate::api::state::AppState;
 use crate::api::trace::correlation::Correlation;
 use crate::domain::caller::{Caller, RuntimeCaller};
@@ -63,8 +63,8 @@ pub async fn authenticate(guard: Arc<Guard>, request: Request, next: Next) -> Se
         return Ok(next.run(request).await);
     }
     // Limits the time that the request may wait for Redis in all.
-    let served = guard.state.store.serve(identified(&guard, request, next));
-    Ok(served.await)
+    let served = noting_checks(identified(&guard, request, next));
+    Ok(guard.state.store.serve(served).await)
 }
 
 async fn identified(guard: &Guard, request: Request, next: Next) -> Response {
