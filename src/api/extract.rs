@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 
-use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::body;
 use super::body_memory::BodyRoom;
@@ -129,7 +131,7 @@ pub async fn body_bytes(parts: &Parts, content: Body, state: &AppState) -> Resul
         }
         false => None,
     };
-    let arrived = tokio::time::timeout(limits.time, to_bytes(content, limit)).await;
+    let arrived = tokio::time::timeout(limits.time, read_up_to(limit, content)).await;
     let arrived = arrived.map_err(|_| {
         let message = format!(
             "The request body did not arrive within {} ms",
@@ -139,13 +141,23 @@ pub async fn body_bytes(parts: &Parts, content: Body, state: &AppState) -> Resul
         ApiError::invalid(message)
             .with_header(header::CONNECTION, HeaderValue::from_static("close"))
     })?;
-    arrived.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
-            true => too_large(),
-            false => ApiError::invalid("Malformed request body: it ended early"),
-        }
+    arrived.map_err(|error| match error.is::<LengthLimitError>() {
+        true => too_large(),
+        false => ApiError::invalid("Malformed request body: it ended early"),
     })
+}
+
+/// The bytes of a body. Most come in one piece, which is not copied.
+async fn read_up_to(limit: usize, content: Body) -> Result<Bytes, BoxError> {
+    let mut content = Limited::new(content, limit);
+    let first = content.frame().await.transpose()?;
+    let first = first.and_then(|frame| frame.into_data().ok());
+    let first = first.unwrap_or_default();
+    if content.is_end_stream() {
+        return Ok(first);
+    }
+    let rest = content.collect().await?.to_bytes();
+    Ok([first, rest].concat().into())
 }
 
 /// Room for a body of so many bytes, before the deadline of the request.

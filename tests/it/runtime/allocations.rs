@@ -20,9 +20,9 @@ const WARM: usize = 20;
 const COUNTED: usize = 200;
 
 /// The most that a request may cost. Lower a bound where a change makes its request cheaper.
-const RESERVE_MAX: u64 = 68;
-const COMMIT_MAX: u64 = 69;
-const USAGE_EVENT_MAX: u64 = 68;
+const RESERVE_MAX: u64 = 60;
+const COMMIT_MAX: u64 = 62;
+const USAGE_EVENT_MAX: u64 = 59;
 /// What a request may cost more where it is a batch of its own.
 const LONE_BATCH_MAX: u64 = 18;
 
