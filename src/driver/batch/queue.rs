@@ -18,7 +18,7 @@ pub struct BatchLimits {
 impl Default for BatchLimits {
     fn default() -> Self {
         Self {
-            in_flight: 2,
+            in_flight: 4,
             members: 32,
             bytes: 256 << 10,
             lone: false,
