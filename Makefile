@@ -18,7 +18,7 @@ install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
 	cargo install --path . --locked --root "$(PREFIX)"
 
 # Most tests mostly wait: for another process, a lease, a clock.
-export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
+export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 
 test: ## Check format and lints, then run all tests
 	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny

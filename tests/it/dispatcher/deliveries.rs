@@ -300,7 +300,7 @@ async fn deliveries_behind_a_returned_one_end_with_the_subscription() {
 }
 
 #[tokio::test]
-async fn missed_events_arrive_once_and_in_order_when_the_receiver_recovers() {
+async fn missed_events_arrive_once_and_in_order_when_the_receiver_recovers_timed() {
     const EVENTS: usize = 130;
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;

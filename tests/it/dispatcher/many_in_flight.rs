@@ -23,7 +23,8 @@ const IN_FLIGHT: Range<usize> = 2_000..2_064;
 const THREADS_MAX: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dispatcher_has_4000_deliveries_in_flight_half_of_one_owner_and_no_thread_for_each() {
+async fn a_dispatcher_has_4000_deliveries_in_flight_half_of_one_owner_and_no_thread_for_each_timed()
+{
     let app = here().await;
     let (slow, good) = (
         Receiver::start(Reply::Silence).await,

@@ -131,7 +131,7 @@ impl<T, State: Debug> Condition for Result<T, State> {
     }
 }
 
-/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after a minute: what takes a second
+/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after three minutes: what takes a second
 /// alone may take many on a busy machine.
 pub async fn eventually<C: Condition, F>(what: &str, condition: impl FnMut() -> F) -> C::Reached
 where
@@ -197,7 +197,7 @@ pub fn kill_time(short: Duration) -> Duration {
 }
 
 /// How long [`eventually`] asks.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// How often a condition is asked.
 const POLL: Duration = Duration::from_millis(10);
