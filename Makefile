@@ -20,12 +20,12 @@ install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
 # Most tests mostly wait: for another process, a lease, a clock.
 export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 
+# What is `_timed` needs a free processor, so it does not run beside the others.
 test: ## Check format and lints, then run all tests
 	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny
 	@$(MAKE) --no-print-directory -j2 lint clients
 	helm/check --if-installed
 	cargo test --quiet -- --skip _timed
-	# What these do takes seconds of a free processor, so they do not run beside the others.
 	RUST_TEST_THREADS=2 cargo test --quiet --test it -- _timed
 
 lint: ## Check format, Rust, Lua and the crates

@@ -48,7 +48,8 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
                     header::CONTENT_TYPE,
                     HeaderValue::from_static("application/json"),
                 )];
-                checked((self.0, json, body).into_response())
+                note_checked();
+                (self.0, json, body).into_response()
             }
             Err(error) => ApiError::internal(error).into_response(),
         }
@@ -60,10 +61,9 @@ pub fn noting_checks<F: Future>(request: F) -> impl Future<Output = F::Output> {
     CALLER_CHECKED.scope(Cell::new(false), request)
 }
 
-/// Marks a response whose script has checked the API key.
-pub fn checked(response: Response) -> Response {
+/// Notes that a script has checked the API key of the request. Outside of [`noting_checks`] it is checked once more.
+pub fn note_checked() {
     let _ = CALLER_CHECKED.try_with(|checked| checked.set(true));
-    response
 }
 
 /// Whether a script has checked the API key before this response.

@@ -14,7 +14,7 @@ use crate::api::errors::{ApiError, Code};
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, Operation, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, CheckedSecret, NO_STORE, Returns, checked};
+use crate::api::response::{CheckedJson, CheckedSecret, NO_STORE, Returns, note_checked};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
@@ -101,7 +101,8 @@ async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<Response, ApiE
     let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
     let deleted = webhooks.delete(&change.caller, id, operation, &request);
     deleted.await?;
-    Ok(checked(StatusCode::NO_CONTENT.into_response()))
+    note_checked();
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(in crate::api) const TEST: Declaration = declare!(

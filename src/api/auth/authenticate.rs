@@ -23,7 +23,7 @@ use crate::api::context::Context;
 use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::response::{caller_checked, checked as mark_checked, noting_checks};
+use crate::api::response::{caller_checked, note_checked, noting_checks};
 use crate::api::state::AppState;
 use crate::api::trace::correlation::Correlation;
 use crate::domain::caller::{Caller, RuntimeCaller};
@@ -106,7 +106,10 @@ async fn identified(guard: &Guard, request: Request, next: Next) -> Response {
             };
             let response = match first {
                 Some(Err(error)) => error.into_response(),
-                Some(Ok(())) => mark_checked(next.run(Request::from_parts(parts, body)).await),
+                Some(Ok(())) => {
+                    note_checked();
+                    next.run(Request::from_parts(parts, body)).await
+                }
                 None => next.run(Request::from_parts(parts, body)).await,
             };
             let mut response = checked(guard, caller, response).await;

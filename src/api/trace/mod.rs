@@ -187,6 +187,7 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
     }
 }
 
+/// As a layer of `tower_http` does, which would be one more around each route.
 async fn catch_panics(response: impl Future<Output = Served>) -> Served {
     let mut response = pin!(response);
     let caught = poll_fn(|cx| {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// How many calls go together, and how many are in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
-    /// Calls in flight for one slot from this process; more would only wait inside Redis, each alone.
+    /// Calls in flight for one slot from this process; what comes meanwhile waits to go together.
     pub in_flight: usize,
     /// Members of a batch.
     pub members: usize,

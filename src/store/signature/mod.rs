@@ -212,22 +212,19 @@ macro_rules! signature {
                 let mut call = $crate::driver::call::Call::begin(&$static.script, given);
                 $($(
                     if true $(&& $crate::store::signature::IsGiven::is_given($when))? {
-                        let key = $crate::store::signature::signature!(
-                            @build keys day $local $(: $key)? ($($part),*)
-                        );
+                        let key = $crate::store::signature::signature!(@build keys day $local $(: $key)? ($($part),*));
                         call.push_key(&key);
                         keys.reuse(key);
                     }
                 )+)*
                 $(self.$list.iter().for_each(|key| call.push_key(key));)?
-                $($($($(
-                    let prefix = keys.prefix_of(
+                $($($($($crate::driver::script::Argument::push(
+                    &keys.prefix_of(
                         &$crate::store::keys::$place::$built,
                         &[$($built_part as &dyn $crate::store::keys::KeySegment),*],
-                    );
-                    $crate::driver::script::Argument::push(&prefix, &mut call.command);
-                    keys.reuse(prefix);
-                )?)+)+)?
+                    ),
+                    &mut call.command,
+                );)?)+)+)?
                 $($crate::store::signature::signature!(@push call day $arg);)*
                 call
             }
