@@ -83,11 +83,22 @@ pub fn patient(url: &str) -> RedisOptions {
     options
 }
 
-/// The limits of batches; `TEST_BATCHES=lone` makes even a lone call a batch, so that every test runs the scripts of batches.
+/// The limits of batches. With `TEST_BATCHES` even a lone call runs the script of a batch: `1` makes every batch one of a single
+/// member, `32` makes them as large as they can be.
 pub fn batches() -> BatchLimits {
-    BatchLimits {
-        lone: std::env::var("TEST_BATCHES").is_ok_and(|way| way == "lone"),
-        ..BatchLimits::default()
+    let usual = BatchLimits::default();
+    let lone = BatchLimits {
+        lone: true,
+        ..usual
+    };
+    match std::env::var("TEST_BATCHES").as_deref() {
+        Ok("1") => BatchLimits { members: 1, ..lone },
+        Ok("32") => BatchLimits {
+            in_flight: 1,
+            ..lone
+        },
+        Ok(other) => panic!("TEST_BATCHES is 1 or 32, not {other}"),
+        Err(_) => usual,
     }
 }
 
