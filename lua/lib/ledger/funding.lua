@@ -29,7 +29,9 @@ local function funding_refusal(budget, operation, amount, spent)
     after.remaining = after.remaining and int64_sub(after.remaining, before.reserved)
     after.remaining = after.remaining and int64_sub(after.remaining, after.debt)
   end
-  if not (after.allocated and after.remaining) or int64_lt(after.allocated, 0) then return 'out_of_range' end
+  -- Also what is held must have room among what is charged.
+  local is_in_range = after.allocated and after.remaining and int64_add(after.spent, before.reserved)
+  if not is_in_range or int64_lt(after.allocated, 0) then return 'out_of_range' end
   budget.before, budget.allocated, budget.remaining = before, after.allocated, after.remaining
   budget.spent, budget.debt, budget.over = after.spent, after.debt, int64_lt(before.limit, after.debt)
   return nil

@@ -271,11 +271,17 @@ async fn figures_are_exact_to_the_end_of_the_range() {
             limit: 0,
         },
     );
-    assert_eq!(
-        refusal(fund(&fixture, &spent(0, i64::MAX)).await),
-        refused_budget(BudgetRefusal::OutOfRange, ROOT)
-    );
+    for (allocated, spent_before) in [(0, i64::MAX), (i64::MAX, i64::MAX - 4)] {
+        assert_eq!(
+            refusal(fund(&fixture, &spent(allocated, spent_before)).await),
+            refused_budget(BudgetRefusal::OutOfRange, ROOT)
+        );
+    }
     assert_eq!(fixture.ledger(ROOT).await.remaining.value(), 5);
+    // The hold can be charged.
+    fund(&fixture, &spent(i64::MAX, i64::MAX - 5))
+        .await
+        .expect("reset");
 }
 
 #[tokio::test]

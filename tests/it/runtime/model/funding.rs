@@ -38,7 +38,13 @@ impl Model {
             }
         }
         let fits = |value: i128| i64::try_from(value).is_ok();
-        if after.allocated < 0 || !fits(after.allocated) || !fits(after.remaining()) {
+        // What is held can always be charged.
+        let charged = after.spent + after.reserved;
+        if after.allocated < 0
+            || ![after.allocated, after.remaining(), charged]
+                .into_iter()
+                .all(fits)
+        {
             return Outcome::Refused("OutOfRange");
         }
         after.over = after.debt > after.limit;
