@@ -22,9 +22,10 @@ use budget_authority::domain::record::Record;
 use budget_authority::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
 use budget_authority::domain::tenant::{Tenant, TenantCreateRequest};
-use budget_authority::store::{Day, Store, StoreError};
+use budget_authority::store::{Day, Keys, Store, StoreError};
 use serde_json::{Value, json};
 
+use super::days::{Entry, days_around};
 use super::redis::{RedisServer, shared};
 use super::redis_fixture::RedisFixture;
 
@@ -178,12 +179,8 @@ pub fn closed(tenant: &str) -> Refusal {
 }
 
 /// Entries of a log of events as they would be delivered.
-pub fn envelopes(
-    partition: Partition,
-    tenant: &str,
-    entries: Vec<(String, Vec<String>)>,
-) -> Vec<Value> {
-    let envelope = |(entry, facts): (String, Vec<String>)| {
+pub fn envelopes(partition: Partition, tenant: &str, entries: Vec<Entry>) -> Vec<Value> {
+    let envelope = |(entry, facts): Entry| {
         let facts = Record::from_pairs(facts);
         let event = StoredEvent {
             partition,
@@ -262,14 +259,21 @@ impl AdminFixture {
         self.redis().run::<()>(&["HSET", &key, "status", status]);
     }
 
-    /// The tenant's events of today as they would be delivered, oldest first.
+    /// The entries of a log, days one after the other.
+    pub fn entries_of(&self, log: impl Fn(&Keys, Day) -> String) -> Vec<Entry> {
+        let days = days_around(&self.store).into_iter();
+        let key = |day| log(self.store.keys(), day);
+        days.flat_map(|day| {
+            let entries: Vec<Entry> = self.redis().run(&["XRANGE", &key(day), "-", "+"]);
+            entries
+        })
+        .collect()
+    }
+
+    /// The tenant's events as they would be delivered, oldest first.
     pub fn events(&self, tenant: &str) -> Vec<Value> {
         let partition = tenant_id(tenant).partition();
-        let key = self
-            .store
-            .keys()
-            .events(partition, tenant, self.store.today());
-        let entries = self.redis().run(&["XRANGE", &key, "-", "+"]);
+        let entries = self.entries_of(|keys, day| keys.events(partition, tenant, day));
         envelopes(partition, tenant, entries)
     }
 
@@ -280,10 +284,9 @@ impl AdminFixture {
             .collect()
     }
 
-    /// The audit entries of today in a chain, oldest first.
+    /// The audit entries in a chain, oldest first.
     pub fn audit(&self, partition: Partition, tenant: &str) -> Vec<Record> {
-        let key = self.store.keys().audit(partition, tenant, self.today());
-        let entries: Vec<(String, Vec<String>)> = self.redis().run(&["XRANGE", &key, "-", "+"]);
+        let entries = self.entries_of(|keys, day| keys.audit(partition, tenant, day));
         entries
             .into_iter()
             .map(|(_, fields)| Record::from_pairs(fields))
@@ -292,10 +295,6 @@ impl AdminFixture {
 
     pub fn tenant_audit(&self, tenant: &str) -> Vec<Record> {
         self.audit(tenant_id(tenant).partition(), tenant)
-    }
-
-    fn today(&self) -> Day {
-        self.store.today()
     }
 }
 

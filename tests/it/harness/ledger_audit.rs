@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use budget_authority::store::Day;
 use budget_authority::tools::verify::verify;
 
+use super::days::days_around;
 use super::ledger_fixture::LedgerFixture;
 use super::redis_fixture::Fields;
 
-/// All records of one tenant that were written today or yesterday.
+/// All records of one tenant that a test has written.
 pub struct LedgerAudit {
     /// By unit and scope.
     pub ledgers: BTreeMap<(String, String), Fields>,
@@ -39,9 +39,8 @@ impl LedgerAudit {
         let ledger_keys: Vec<_> = scopes.iter().map(key).collect();
         let ledgers = fixture.hashes(&ledger_keys).await;
 
-        let today = store.today().start_ms();
         let (mut reservation_ids, mut post_ids, mut events) = (Vec::new(), Vec::new(), Vec::new());
-        for day in [Day::of_ms(today - 1), Day::of_ms(today)] {
+        for day in days_around(store) {
             let index = keys.reservations(partition, name, day);
             let ids: Vec<String> = fixture.run(&["ZRANGE", &index, "0", "-1"]).await;
             reservation_ids.extend(ids);

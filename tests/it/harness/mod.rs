@@ -10,6 +10,7 @@ pub mod audit_chain;
 pub mod behind;
 pub mod bulk_calls;
 pub mod client_audit;
+pub mod days;
 pub mod deliveries;
 pub mod due_events;
 pub mod event_log;

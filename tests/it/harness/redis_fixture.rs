@@ -68,17 +68,9 @@ impl RedisFixture {
     /// The same from an id on, as XRANGE takes it, with their ids.
     pub async fn entries_from(&self, stream: &str, from: &str) -> Vec<(String, Fields)> {
         let entries: Vec<(String, Vec<String>)> = self.run(&["XRANGE", stream, from, "+"]).await;
-        let facts = |fields: Vec<String>| {
-            let (mut facts, mut fields) = (Fields::new(), fields.into_iter());
-            while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
-                let known = facts.insert(name.clone(), value);
-                assert!(known.is_none(), "{name} stands twice in {stream}");
-            }
-            facts
-        };
         entries
             .into_iter()
-            .map(|(id, fields)| (id, facts(fields)))
+            .map(|(id, fields)| (id, facts_of(fields)))
             .collect()
     }
 
@@ -192,6 +184,16 @@ for i, name in ipairs(names) do
 end
 return redis.sha1hex(table.concat(parts))
 ";
+
+/// The facts of an entry of a stream, given as names and values.
+pub fn facts_of(fields: Vec<String>) -> Fields {
+    let (mut facts, mut fields) = (Fields::new(), fields.into_iter());
+    while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        let known = facts.insert(name.clone(), value);
+        assert!(known.is_none(), "{name} stands twice: {facts:?}");
+    }
+    facts
+}
 
 /// A command given as words, with the key that it names first.
 pub fn command(words: &[&str]) -> (String, Cmd) {

@@ -289,13 +289,11 @@ impl TestApp {
             .expect("Redis answers")
     }
 
-    /// The first tenant's events of today, oldest first.
+    /// The first tenant's events, oldest first.
     pub async fn events(&self) -> Vec<Event> {
-        let (caller, store) = (&self.callers[0], &self.store);
-        let log = store
-            .keys()
-            .events(caller.partition, caller.tenant.as_str(), store.today());
-        self.entries(&log).await.into_iter().map(Event).collect()
+        let (caller, keys) = (&self.callers[0], self.store.keys());
+        let log = |day| keys.events(caller.partition, caller.tenant.as_str(), day);
+        self.log_facts(log).await.into_iter().map(Event).collect()
     }
 
     /// The pointers of the first tenant's partition, oldest first.

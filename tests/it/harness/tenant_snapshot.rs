@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use budget_authority::store::Day;
 use budget_authority::tools::verify::verify;
 
+use super::days::days_around;
 use super::eventually;
 use super::redis_fixture::Fields;
 use super::tenant_fixture::TenantFixture;
@@ -52,8 +52,7 @@ impl TenantFixture {
         let of_hook = |id: String| (id.clone(), keys.webhook(partition, &id));
         let webhooks = self.named(ids.into_iter().map(of_hook).collect()).await;
         let (mut reservations, mut events, mut audit) = (Vec::new(), Vec::new(), Vec::new());
-        let today = self.store.today().start_ms();
-        for day in [Day::of_ms(today - 1), Day::of_ms(today)] {
+        for day in days_around(&self.store) {
             let index = keys.reservations(partition, name, day);
             let ids: Vec<String> = self.run(&["ZRANGE", &index, "0", "-1"]).await;
             reservations.extend(

@@ -271,10 +271,8 @@ async fn killed_dispatchers_emit_every_expiry_once() {
         end(&fixture, &id).await;
         ids.push(id);
     }
-    let log = store
-        .keys()
-        .events(tenant_id("acme").partition(), "acme", store.today());
-    let index = store.keys().expiring(tenant_id("acme").partition());
+    let (keys, partition) = (store.keys(), tenant_id("acme").partition());
+    let index = keys.expiring(partition);
     let left = || server.run::<usize>(&["ZCARD", &index]);
     let prefix = store.keys().prefix();
     let mut dispatchers = [(); 2].map(|()| Process::dispatcher(&url, prefix));
@@ -290,16 +288,11 @@ async fn killed_dispatchers_emit_every_expiry_once() {
     }
     let limit = Duration::from_secs(90);
     within(limit, "all are emitted", async || block_in_place(left) == 0).await;
-    let entries: Vec<(String, Vec<String>)> = server.run(&["XRANGE", &log, "-", "+"]);
-    let fact = |facts: &[String], name: &str| {
-        let mut pairs = facts.chunks(2);
-        let found = pairs.find(|pair| pair[0] == name);
-        found.map_or_else(String::new, |pair| pair[1].clone())
-    };
-    let expired: Vec<String> = entries
-        .iter()
-        .filter(|(_, facts)| fact(facts, "type") == "api_key.expired")
-        .map(|(_, facts)| fact(facts, "data.key_id"))
+    let log = |day| keys.events(partition, "acme", day);
+    let events = fixture.log_facts(log).await.into_iter();
+    let expired: Vec<String> = events
+        .filter(|facts| facts["type"] == "api_key.expired")
+        .map(|facts| facts["data.key_id"].clone())
         .collect();
     assert_eq!(sorted(expired), sorted(ids));
 }

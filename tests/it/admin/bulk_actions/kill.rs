@@ -13,7 +13,7 @@ use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
-use budget_authority::store::{Keys, Lane, Lease, Store, StoreMetrics};
+use budget_authority::store::{Keys, Lease, Store, StoreMetrics};
 use prometheus::Registry;
 use rand::RngExt;
 use reqwest::Method;
@@ -25,9 +25,11 @@ use crate::admin::bulk_actions::actions::stocked;
 use crate::harness::admin_fixture::{AdminFixture, tenant_id, tokens};
 use crate::harness::app::ADMIN_KEY;
 use crate::harness::bulk_calls::{BUDGETS, fund, ids, ledgers};
+use crate::harness::days::days_around;
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
+use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::{eventually, patient, within};
 
@@ -338,15 +340,14 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
     AdminFixture::on(store.clone()).tenant("umbra").await;
     ledgers(&store, "umbra", ROWS).await;
     let partition = umbra().partition();
-    let events = store.keys().events(partition, "umbra", store.today());
+    let fixture = RedisFixture::on(store.clone());
     let length = || async {
-        let mut command = redis::cmd("XLEN");
-        command.arg(&events);
-        let reply = store
-            .send(Lane::Background, (&events, &command))
-            .await
-            .expect("Redis answers");
-        redis::from_redis_value::<usize>(reply).expect("a number")
+        let mut length = 0;
+        for day in days_around(&store) {
+            let log = store.keys().events(partition, "umbra", day);
+            length += fixture.run::<usize>(&["XLEN", &log]).await;
+        }
+        length
     };
     let url_of_action = format!("http://{}{BUDGETS}", replica.address);
     let call = |key: &str| {

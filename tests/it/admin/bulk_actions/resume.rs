@@ -17,6 +17,7 @@ use crate::admin::bulk_actions::kill::{CAUSE, COUNT, begun, check, lease, umbra}
 use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::TestApp;
 use crate::harness::bulk_calls::{BUDGETS, TENANTS, fund, ids, ledgers};
+use crate::harness::days::days_around;
 use crate::harness::eventually;
 use crate::harness::redis::RedisCluster;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
@@ -126,11 +127,11 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
 #[tokio::test]
 async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
     let (app, fixture) = stocked(COUNT).await;
-    let events = fixture
-        .store
-        .keys()
-        .events(umbra().partition(), "umbra", fixture.store.today());
-    fixture.redis().run::<()>(&["SET", &events, "no stream"]);
+    for day in days_around(&fixture.store) {
+        let keys = fixture.store.keys();
+        let events = keys.events(umbra().partition(), "umbra", day);
+        fixture.redis().run::<()>(&["SET", &events, "no stream"]);
+    }
     let response = app
         .post_as_admin(BUDGETS, &fund("umbra", "CREDIT", 3, "k"))
         .await
@@ -149,14 +150,13 @@ async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
 
 /// An action whose rows are done and whose end a dispatcher could not write at first; the request.
 async fn unfinished_action(app: &TestApp, fixture: &AdminFixture, bulks: &UnfinishedWork) -> Value {
-    let audit = fixture
-        .store
-        .keys()
-        .audit(umbra().partition(), "umbra", fixture.store.today());
-    fixture
-        .redis()
-        .run::<()>(&["RENAME", &audit, &format!("{audit}:aside")]);
-    fixture.redis().run::<()>(&["SET", &audit, "no stream"]);
+    let audit = days_around(&fixture.store).map(|day| {
+        let keys = fixture.store.keys();
+        keys.audit(umbra().partition(), "umbra", day)
+    });
+    for log in &audit {
+        fixture.redis().run::<()>(&["SET", log, "no stream"]);
+    }
     let body = fund("umbra", "CREDIT", 3, "k");
     app.post_as_admin(BUDGETS, &body)
         .await
@@ -170,7 +170,9 @@ async fn unfinished_action(app: &TestApp, fixture: &AdminFixture, bulks: &Unfini
         pass.failed == 1
     })
     .await;
-    fixture.redis().run::<()>(&["DEL", &audit]);
+    for log in &audit {
+        fixture.redis().run::<()>(&["DEL", log]);
+    }
     body
 }
 
