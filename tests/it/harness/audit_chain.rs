@@ -12,6 +12,7 @@ use budget_authority::tools::verify::audit::{AuditReport, verify_audit};
 use prometheus::Registry;
 
 use super::admin_fixture::{admin_key, cause, tenant_id};
+use super::days::{Entry, days_around};
 use super::redis_fixture::RedisFixture;
 use super::tenant_fixture::TenantFixture;
 
@@ -80,21 +81,41 @@ impl TenantFixture {
         self.store.keys().chain(self.partition(), self.name())
     }
 
-    pub fn log_key(&self) -> String {
-        let store = &self.store;
-        store
-            .keys()
-            .audit(self.partition(), self.name(), store.today())
+    pub fn log_key(&self, day: Day) -> String {
+        let keys = self.store.keys();
+        keys.audit(self.partition(), self.name(), day)
     }
 
-    pub fn seals_key(&self) -> String {
-        let store = &self.store;
-        store
-            .keys()
-            .seals(self.partition(), self.name(), store.today())
+    /// The logs of all days that the test may see.
+    pub fn log_keys(&self) -> [String; 3] {
+        days_around(&self.store).map(|day| self.log_key(day))
     }
 
-    /// Appends this many entries of today.
+    /// The entries of its log.
+    pub fn audit_log(&self) -> Vec<Entry> {
+        self.entries_of(|keys, day| keys.audit(self.partition(), self.name(), day))
+    }
+
+    /// Removes an entry from its log.
+    pub fn drop_entry(&self, id: &str) {
+        let drop = |log: String| self.redis().run::<i64>(&["XDEL", &log, id]);
+        assert_eq!(self.log_keys().map(drop).iter().sum::<i64>(), 1);
+    }
+
+    /// The seals of all days that the test may see.
+    pub fn seals_keys(&self) -> [String; 3] {
+        let keys = self.store.keys();
+        days_around(&self.store).map(|day| keys.seals(self.partition(), self.name(), day))
+    }
+
+    /// The newest of them that have a field: the number of an entry, or `last`.
+    pub fn seals_with(&self, field: &str) -> String {
+        let has = |seals: &String| self.redis().run(&["HEXISTS", seals, field]);
+        let seals = self.seals_keys().into_iter().rev().find(has);
+        seals.unwrap_or_else(|| panic!("no seal has {field}"))
+    }
+
+    /// Appends this many entries of now.
     pub async fn record_failures(&self, entries: usize) {
         let (cause, tenant) = (cause(Actor::Admin(None)), tenant_id(self.name()));
         let operator = admin_key();

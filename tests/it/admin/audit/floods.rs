@@ -10,22 +10,21 @@ use serde_json::json;
 use crate::dispatcher::retention::{retention, run};
 use crate::harness::app::TestApp;
 use crate::harness::audit_chain::{append, every_lease, seal_everything};
+use crate::harness::days::Entry;
 use crate::harness::due_events::due_events;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::tenant_fixture::TenantFixture;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The entries of today: stream id, then names and values.
-async fn recorded(app: &TestApp) -> Vec<(String, Vec<String>)> {
-    let store = &app.store;
-    let log = store
-        .keys()
-        .audit(Partition::FIRST, "__unauth__", store.today());
-    app.run(&["XRANGE", &log, "-", "+"]).await
+/// The entries of requests without a valid key.
+async fn recorded(app: &TestApp) -> Vec<Entry> {
+    let keys = app.store.keys();
+    app.log_entries(|day| keys.audit(Partition::FIRST, "__unauth__", day))
+        .await
 }
 
-fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
+fn value<'e>(entry: &'e Entry, name: &str) -> Option<&'e str> {
     let mut pairs = entry.1.chunks_exact(2);
     pairs
         .find(|pair| pair[0] == name)
@@ -126,8 +125,8 @@ async fn beyond_their_number_the_oldest_entries_of_unknown_callers_go_and_the_re
     let chain = report.chains.iter().find(|row| row.tenant == name);
     let chain = chain.expect("it is verified");
     assert_eq!((chain.anchor_sequence, chain.verified), (300, 402));
-    let log = keys.audit(Partition::FIRST, name, Day::of_ms(now_ms));
-    let entries: Vec<(String, Vec<String>)> = tenant.redis().run(&["XRANGE", &log, "-", "+"]);
+    let log = |day| keys.audit(Partition::FIRST, name, day);
+    let entries = tenant.log_entries(log).await;
     let read = |name| move |entry| value(entry, name);
     let counts: Vec<_> = entries.iter().filter_map(read("metadata.count")).collect();
     assert_eq!(counts, ["200", "100"]);
@@ -193,12 +192,11 @@ async fn the_dispatcher_rolls_up_a_flood_when_no_further_request_comes() {
     assert!(days[0].starts_with("__unauth__:"), "{days:?}");
 }
 
-/// The entries of today of a tenant's refused requests.
-async fn refused(app: &TestApp, tenant: usize) -> Vec<(String, Vec<String>)> {
-    let (store, caller) = (&app.store, &app.callers[tenant]);
-    let keys = store.keys();
-    let log = keys.audit(caller.partition, caller.tenant.as_str(), store.today());
-    app.run(&["XRANGE", &log, "-", "+"]).await
+/// The entries of a tenant's refused requests.
+async fn refused(app: &TestApp, tenant: usize) -> Vec<Entry> {
+    let (keys, caller) = (app.store.keys(), &app.callers[tenant]);
+    app.log_entries(|day| keys.audit(caller.partition, caller.tenant.as_str(), day))
+        .await
 }
 
 #[tokio::test]

@@ -1,22 +1,18 @@
 //! Audit chains that cannot be sealed: the fault is counted, and delays no other chain.
 
 use crate::harness::audit_chain::{LEASE, every_lease, sealer, sealer_counting};
+use crate::harness::days::days_around;
 use crate::harness::tenant_fixture::TenantFixture;
-use budget_authority::store::Day;
 use budget_authority::store::dispatcher::views::View;
 use prometheus::{Registry, TextEncoder};
 
-use super::seals::assert_sealed;
+use super::seals::{assert_sealed, rows};
 
 #[tokio::test]
 async fn a_gap_is_reported_and_does_not_stop_the_chain() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(3).await;
-    let log: Vec<(String, Vec<String>)> =
-        tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"]);
-    tenant
-        .redis()
-        .run::<i64>(&["XDEL", &tenant.log_key(), &log[1].0]);
+    tenant.drop_entry(&tenant.audit_log()[1].0);
     let pass = tenant.seal().await;
     assert_eq!((pass.sealed, pass.missing), (2, 1));
     let found = tenant.audit_report().await.findings;
@@ -26,13 +22,8 @@ async fn a_gap_is_reported_and_does_not_stop_the_chain() {
     );
     // The last entries are gone before they were sealed: nothing can be sealed, and other chains are not delayed.
     tenant.record_failures(1).await;
-    let last: Vec<(String, Vec<String>)> =
-        tenant
-            .redis()
-            .run(&["XREVRANGE", &tenant.log_key(), "+", "-", "COUNT", "1"]);
-    tenant
-        .redis()
-        .run::<i64>(&["XDEL", &tenant.log_key(), &last[0].0]);
+    let last = tenant.audit_log().pop().expect("an entry");
+    tenant.drop_entry(&last.0);
     assert_eq!(tenant.seal().await.sealed, 0);
     tenant.record_failures(1).await;
     assert_eq!(tenant.seal().await.sealed, 1);
@@ -44,8 +35,10 @@ async fn an_unsealable_chain_is_reported_and_delays_no_other() {
     let tenant = TenantFixture::unaudited().await;
     let (store, partition) = (&tenant.store, tenant.partition());
     tenant.record_failures(1).await;
-    let seals = store.keys().seals(partition, tenant.name(), store.today());
-    tenant.redis().run::<()>(&["SET", &seals, "no hash"]);
+    let seals = tenant.seals_keys();
+    for of_day in &seals {
+        tenant.redis().run::<()>(&["SET", of_day, "no hash"]);
+    }
     let other = "__admin__";
     let log = store.keys().audit(partition, other, store.today());
     let now = store.clock().now_ms().to_string();
@@ -67,7 +60,9 @@ async fn an_unsealable_chain_is_reported_and_delays_no_other() {
         .redis()
         .run(&["SMEMBERS", &store.keys().unsealed(partition)]);
     assert_eq!(members, [tenant.name()]);
-    tenant.redis().run::<i64>(&["DEL", &seals]);
+    for of_day in &seals {
+        tenant.redis().run::<i64>(&["DEL", of_day]);
+    }
     tenant.seal().await;
     assert_sealed(&tenant).await;
 }
@@ -84,28 +79,31 @@ async fn a_failing_index_holds_the_watermark_back_until_it_is_repaired() {
     pass().await;
     let whole = store.watermark(View::Audit).await.expect("an answer");
     assert!(whole > 0);
-    let now_ms = store.node_times().await.expect("times")[0].1;
-    let index = store.keys().view("audit", None, Day::of_ms(now_ms));
-    tenant.redis().run::<()>(&["SET", &index, "x"]);
+    let indexes = days_around(store).map(|day| store.keys().view("audit", None, day));
+    for index in &indexes {
+        tenant.redis().run::<()>(&["SET", index, "x"]);
+    }
     tenant.record_failures(1).await;
     for _ in 0..2 {
         pass().await;
         let still = store.watermark(View::Audit).await.expect("an answer");
         assert_eq!(still, whole, "an entry is missing before it");
     }
-    tenant.redis().run::<i64>(&["DEL", &index]);
+    for index in &indexes {
+        tenant.redis().run::<i64>(&["DEL", index]);
+    }
     tenant.seal().await;
     assert_sealed(&tenant).await;
-    assert_eq!(tenant.redis().run::<usize>(&["ZCARD", &index]), 1);
+    assert_eq!(rows(&tenant).0, 1);
 }
 
 #[tokio::test]
 async fn a_postponed_chain_stays_in_the_lag() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(1).await;
-    tenant
-        .redis()
-        .run::<()>(&["SET", &tenant.seals_key(), "no hash"]);
+    for seals in tenant.seals_keys() {
+        tenant.redis().run::<()>(&["SET", &seals, "no hash"]);
+    }
     let registry = Registry::new();
     let sealer = sealer_counting(&tenant.store, &registry);
     let lease = tenant.lease("d", LEASE).await;
@@ -157,10 +155,9 @@ async fn a_chain_with_an_unreadable_sequence_is_postponed_unsealed() {
             .redis()
             .run(&["HGET", &tenant.chain_key(), "sealed_sequence"]);
     assert_eq!(sealed, None);
-    assert_eq!(
-        tenant.redis().run::<i64>(&["EXISTS", &tenant.seals_key()]),
-        0
-    );
+    for seals in tenant.seals_keys() {
+        assert_eq!(tenant.redis().run::<i64>(&["EXISTS", &seals]), 0);
+    }
 }
 
 #[tokio::test]
@@ -168,7 +165,8 @@ async fn a_chain_that_was_reset_is_not_sealed_again() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(3).await;
     tenant.seal().await;
-    let seal: String = tenant.redis().run(&["HGET", &tenant.seals_key(), "2"]);
+    let seals = tenant.seals_with("2");
+    let seal: String = tenant.redis().run(&["HGET", &seals, "2"]);
     tenant.redis().run::<i64>(&[
         "HSET",
         &tenant.chain_key(),

@@ -1,11 +1,12 @@
 //! `audit verify` finds what was altered, dropped or inserted, and reports nothing else, also while the system runs.
 
+use budget_authority::store::Day;
 use budget_authority::tools::verify::audit::{AuditVerifyArgs, Finding, run_audit};
 
+use crate::harness::days::Entry;
+use crate::harness::redis_fixture::facts_of;
 use crate::harness::store;
 use crate::harness::tenant_fixture::TenantFixture;
-
-type Log = Vec<(String, Vec<String>)>;
 
 /// Six sealed entries, and two that are not.
 async fn sealed_chain() -> TenantFixture {
@@ -16,17 +17,16 @@ async fn sealed_chain() -> TenantFixture {
     tenant
 }
 
-fn log(tenant: &TenantFixture) -> Log {
-    tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"])
-}
-
 /// Replaces the log, as an attacker could who can write every key.
-fn rewrite(tenant: &TenantFixture, change: impl FnOnce(&mut Log)) {
-    let mut entries = log(tenant);
+fn rewrite(tenant: &TenantFixture, change: impl FnOnce(&mut Vec<Entry>)) {
+    let mut entries = tenant.audit_log();
     change(&mut entries);
-    tenant.redis().run::<i64>(&["DEL", &tenant.log_key()]);
-    let key = tenant.log_key();
+    for log in tenant.log_keys() {
+        tenant.redis().run::<i64>(&["DEL", &log]);
+    }
     for (id, fields) in entries {
+        let at_ms = facts_of(fields.clone())["at_ms"].parse().expect("a time");
+        let key = tenant.log_key(Day::of_ms(at_ms));
         let mut words = vec!["XADD", key.as_str(), &id];
         words.extend(fields.iter().map(String::as_str));
         tenant.redis().run::<String>(&words);
@@ -91,8 +91,7 @@ async fn an_altered_field_is_found_wherever_it_is() {
 async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end() {
     for at in [0, 2, 5, 7] {
         let tenant = sealed_chain().await;
-        let id = log(&tenant)[at].0.clone();
-        tenant.redis().run::<i64>(&["XDEL", &tenant.log_key(), &id]);
+        tenant.drop_entry(&tenant.audit_log()[at].0);
         assert_eq!(
             found(&tenant).await,
             [("dropped", Some(at as u64 + 1))],
@@ -103,9 +102,9 @@ async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end(
     rewrite(&tenant, |log| log.truncate(4));
     assert_eq!(found(&tenant).await, [("dropped", Some(5))], "a cut tail");
     let tenant = sealed_chain().await;
-    tenant
-        .redis()
-        .run::<i64>(&["DEL", &tenant.log_key(), &tenant.seals_key()]);
+    for key in [tenant.log_keys(), tenant.seals_keys()].as_flattened() {
+        tenant.redis().run::<i64>(&["DEL", key]);
+    }
     assert_eq!(found(&tenant).await, [("dropped", Some(1))], "all of a day");
 }
 
@@ -177,15 +176,13 @@ async fn a_changed_seal_and_a_changed_head_are_found() {
     ] {
         let tenant = sealed_chain().await;
         let other = "1".repeat(64);
-        tenant
-            .redis()
-            .run::<i64>(&["HSET", &tenant.seals_key(), number, &other]);
+        let seals = tenant.seals_with(number);
+        tenant.redis().run::<i64>(&["HSET", &seals, number, &other]);
         assert_eq!(found(&tenant).await, expected, "{number}");
     }
     let tenant = sealed_chain().await;
-    tenant
-        .redis()
-        .run::<i64>(&["HDEL", &tenant.seals_key(), "3"]);
+    let seals = tenant.seals_with("3");
+    tenant.redis().run::<i64>(&["HDEL", &seals, "3"]);
     assert!(found(&tenant).await.contains(&("seal", Some(3))));
     let tenant = sealed_chain().await;
     tenant
@@ -193,17 +190,19 @@ async fn a_changed_seal_and_a_changed_head_are_found() {
         .run::<i64>(&["HSET", &tenant.chain_key(), "sealed_hash", &zeros]);
     assert_eq!(found(&tenant).await, [("altered", Some(6))]);
     let tenant = sealed_chain().await;
-    tenant
-        .redis()
-        .run::<i64>(&["HSET", &tenant.seals_key(), "last", &format!("6 {zeros}")]);
+    let (seals, head) = (tenant.seals_with("last"), format!("6 {zeros}"));
+    tenant.redis().run::<i64>(&["HSET", &seals, "last", &head]);
     assert_eq!(found(&tenant).await, [("seal", Some(6))]);
     let tenant = sealed_chain().await;
     tenant.redis().run::<i64>(&["DEL", &tenant.chain_key()]);
     assert!(found(&tenant).await.contains(&("inserted", Some(8))));
     let tenant = sealed_chain().await;
-    tenant
-        .redis()
-        .run::<()>(&["SET", &tenant.log_key(), "no log"]);
+    let first = tenant.log_keys().into_iter().find(|log| {
+        let length: i64 = tenant.redis().run(&["XLEN", log]);
+        length > 0
+    });
+    let first = first.expect("a log");
+    tenant.redis().run::<()>(&["SET", &first, "no log"]);
     assert!(found(&tenant).await.contains(&("altered", None)));
 }
 
