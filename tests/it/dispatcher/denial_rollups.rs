@@ -49,8 +49,8 @@ async fn denials_of_a_past_minute_are_rolled_up_once() {
         .expect("Redis answers");
     assert_eq!(again.done, 0);
 
-    let log = keys.events(past.lease.partition, "acme", store.today());
-    let entries: Vec<(String, Vec<String>)> = past.tenant.run(&["XRANGE", &log, "-", "+"]).await;
+    let log = |day| keys.events(past.lease.partition, "acme", day);
+    let entries = past.tenant.log_entries(log).await;
     let fields = entries[0].1.join(" ");
     assert_eq!(entries.len(), 1);
     assert!(

@@ -1,5 +1,6 @@
 //! An outbox that lost the entry of the fan-out's cursor in a failover is followed again from before that entry.
 
+use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{URL, hooked, made};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::behind::{SubscriptionFixture, umbra};
+use crate::harness::days::{Entry, days_around};
 use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::runtime_calls::tokens;
 
@@ -137,11 +139,11 @@ async fn a_subscription_behind_a_lost_entry_gets_entries_with_lower_ids() {
 async fn events_of_different_traces_do_not_share_an_entry_after_a_loss() {
     let app = umbra_on(TestApp::spawn().await).await;
     let keys = app.store.keys();
-    let log = keys.events(umbra(), "umbra", app.store.today());
-    let streams = [log, keys.outbox(umbra())];
+    let log = |day| keys.events(umbra(), "umbra", day);
+    let outbox = keys.outbox(umbra());
     for bits in [0_u16, 0x1234, 0xffff, 7] {
         // Redis has lost what was before: only the millisecond could distinguish the entries.
-        for stream in &streams {
+        for stream in days_around(&app.store).map(log).iter().chain([&outbox]) {
             app.run::<i64>(&["DEL", stream]).await;
         }
         let trace = format!("0123456789abcdef0123456789ab{bits:04x}");
@@ -154,12 +156,12 @@ async fn events_of_different_traces_do_not_share_an_entry_after_a_loss() {
         app.call(Method::POST, path, &headers, &body)
             .await
             .expect(200);
-        for stream in &streams {
-            let entries: Vec<(String, Vec<String>)> = app.run(&["XRANGE", stream, "-", "+"]).await;
+        let pointers: Vec<Entry> = app.run(&["XRANGE", &outbox, "-", "+"]).await;
+        for entries in [app.log_entries(log).await, pointers] {
             let [(entry, _)] = &entries[..] else {
                 panic!("{entries:?}")
             };
-            assert!(entry.ends_with(&format!("-{bits}")), "{stream}: {entry}");
+            assert!(entry.ends_with(&format!("-{bits}")), "{entries:?}");
         }
     }
 }
@@ -186,7 +188,6 @@ async fn the_events_of_one_operation_have_successive_entries() {
     }
     let keys = app.store.keys();
     let outbox = keys.outbox(umbra());
-    let log = keys.events(umbra(), "umbra", app.store.today());
     let pointers: Vec<(String, Vec<String>)> = app.run(&["XRANGE", &outbox, "-", "+"]).await;
     let mut most = 0;
     for (_, pointer) in pointers {
@@ -195,6 +196,8 @@ async fn the_events_of_one_operation_have_successive_entries() {
             pointer[at.expect("a fact") + 1].clone()
         };
         assert_eq!(fact("tenant"), "umbra");
+        let day = Day::parse(&fact("day")).expect("a day");
+        let log = keys.events(umbra(), "umbra", day);
         let (first, count) = (fact("first"), fact("count"));
         let words = ["XRANGE", &log, &first, "+", "COUNT", &count];
         let entries: Vec<(String, Vec<String>)> = app.run(&words).await;

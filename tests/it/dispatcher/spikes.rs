@@ -20,6 +20,8 @@ pub(super) struct SpikeFixture {
     pub redis: RedisFixture,
     jumping: Option<JumpingRedis>,
     tenant: Option<TenantId>,
+    /// The start of a future bucket, in seconds since the epoch.
+    start: i64,
     pub lease: Lease,
     spikes: DueEvents,
 }
@@ -46,6 +48,7 @@ impl SpikeFixture {
 
     pub async fn on(redis: RedisFixture, tenant: Option<&str>) -> Self {
         let tenant = tenant.map(|tenant| TenantId::parse(tenant).expect("an id"));
+        let tomorrow = redis.store.today().plus(1);
         let partition = tenant
             .as_ref()
             .map_or(Partition::FIRST, TenantId::partition);
@@ -53,6 +56,7 @@ impl SpikeFixture {
         Self {
             lease: lease.await,
             spikes: due_events(&redis.store),
+            start: tomorrow.start_ms() / 1_000 + 43_200,
             redis,
             jumping: None,
             tenant,
@@ -64,8 +68,7 @@ impl SpikeFixture {
         let jumping = self.jumping.as_ref().expect("a clock of its own");
         let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let local = local.expect("a clock").as_secs() as i64;
-        let start = (local / 86_400 + 1) * 86_400 + 43_200;
-        jumping.jump(start + seconds - local);
+        jumping.jump(self.start + seconds - local);
         self.redis.store.node_times().await.expect("Redis answers");
     }
 
@@ -104,11 +107,9 @@ impl SpikeFixture {
     }
 
     pub async fn events(&self) -> Vec<Fields> {
-        let store = &self.redis.store;
-        let key = store
-            .keys()
-            .events(self.lease.partition, self.name(), store.today());
-        self.redis.entries(&key).await
+        let keys = self.redis.store.keys();
+        let log = |day| keys.events(self.lease.partition, self.name(), day);
+        self.redis.log_facts(log).await
     }
 
     /// Watches limits besides the usual ones.

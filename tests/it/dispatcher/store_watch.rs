@@ -34,10 +34,9 @@ fn other(redis: &RedisServer, store: &Store) -> Store {
 }
 
 async fn emitted(redis: &RedisFixture) -> Vec<Value> {
-    let store = &redis.store;
-    let key = store.keys().events(Partition::FIRST, SYSTEM, store.today());
-    let entries = redis.run(&["XRANGE", &key, "-", "+"]).await;
-    envelopes(Partition::FIRST, SYSTEM, entries)
+    let keys = redis.store.keys();
+    let log = |day| keys.events(Partition::FIRST, SYSTEM, day);
+    envelopes(Partition::FIRST, SYSTEM, redis.log_entries(log).await)
 }
 
 /// Probes by all watches, one after the other, so often.

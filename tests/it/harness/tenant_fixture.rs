@@ -20,7 +20,7 @@ use budget_authority::store::{Store, StoreError};
 use redis::Cmd;
 
 use super::admin_fixture::{AdminFixture, Ask, admin_key, ask, cause, new_key, scope};
-use super::redis_fixture::RedisFixture;
+use super::redis_fixture::{Fields, RedisFixture};
 
 /// See the module documentation.
 pub struct TenantFixture {
@@ -72,6 +72,13 @@ impl TenantFixture {
         let words = [&words[..], &["status", "ACTIVE"]].concat();
         tenant.run::<()>(&words).await;
         tenant
+    }
+
+    /// The facts of its events, oldest first.
+    pub async fn event_facts(&self) -> Vec<Fields> {
+        let (keys, partition) = (self.store.keys(), self.id.partition());
+        self.log_facts(|day| keys.events(partition, self.id.as_str(), day))
+            .await
     }
 
     fn of(admin: AdminFixture, caller: RuntimeCaller) -> Self {

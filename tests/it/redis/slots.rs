@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use budget_authority::domain::cause::Cause;
-use budget_authority::store::Lane;
 use budget_authority::store::dispatcher::retention::{PurgeReply, Records, Walk};
 use budget_authority::store::runtime::expire::ExpireReply;
+use budget_authority::store::{Day, Lane};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::days::days_around;
 use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::ledger_audit::LedgerAudit;
@@ -211,10 +212,12 @@ async fn retention_skips_no_migrating_record() {
         let resharding =
             block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(fixture);
+        let record = fixture.store.keys().reservation(lease.partition, &id);
+        let created: i64 = fixture.run(&["HGET", &record, "created_at_ms"]).await;
         let (store, id, day) = (
             fixture.store.clone(),
             tenant.id.clone(),
-            fixture.store.today(),
+            Day::of_ms(created),
         );
         let purging = tokio::spawn(async move {
             store
@@ -267,12 +270,12 @@ async fn a_verification_reports_no_migrating_record() {
         let quarantine = keys.quarantine(partition);
         fixture.run::<()>(&["ZADD", &quarantine, "1", "old"]).await;
         let tenant = fixture.callers[0].tenant.clone();
-        let index = keys.reservations(partition, tenant.as_str(), fixture.store.today());
-        let ids = fixture
-            .store
-            .members_of(&index)
-            .await
-            .expect("Redis answers");
+        let mut ids = Vec::new();
+        for day in days_around(&fixture.store) {
+            let index = keys.reservations(partition, tenant.as_str(), day);
+            let of_day = fixture.store.members_of(&index).await;
+            ids.extend(of_day.expect("Redis answers"));
+        }
         assert_eq!(ids.len(), 2);
         let prefix = keys.reservation(partition, "");
 

@@ -284,9 +284,9 @@ async fn a_tenant_above_its_share_may_end_repeat_and_delete_but_store_nothing_ne
         refused.refused(429, "LIMIT_EXCEEDED");
     }
     // What it is refused is only counted.
-    let log = app.store.keys();
-    let log = log.audit(app.callers[0].partition, "acme", app.store.today());
-    let audited = async || app.run::<usize>(&["XLEN", &log]).await;
+    let keys = app.store.keys();
+    let log = |day| keys.audit(app.callers[0].partition, "acme", day);
+    let audited = async || app.log_entries(log).await.len();
     let before = audited().await;
     for _ in 0..3 {
         app.get("/v1/admin/budgets?unit=none")

@@ -21,12 +21,11 @@ use crate::harness::{eventually, patient, store_with};
 
 const SYSTEM: &str = "__system__";
 
-/// The events of today in a log, as they would be delivered.
+/// The events in a log, as they would be delivered.
 async fn emitted(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Vec<Value> {
-    let store = &fixture.store;
-    let key = store.keys().events(partition, tenant, store.today());
-    let entries = fixture.run(&["XRANGE", &key, "-", "+"]).await;
-    envelopes(partition, tenant, entries)
+    let keys = fixture.store.keys();
+    let log = |day| keys.events(partition, tenant, day);
+    envelopes(partition, tenant, fixture.log_entries(log).await)
 }
 
 /// The same once there are `count`: they are emitted off the request path.

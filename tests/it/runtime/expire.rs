@@ -39,15 +39,10 @@ async fn sweep(store: &Store, leases: &[Lease]) -> Sweep {
 }
 
 async fn expired_events(tenant: &TenantFixture) -> usize {
-    let (partition, name) = (tenant.id.partition(), tenant.id.as_str());
-    let key = tenant
-        .store
-        .keys()
-        .events(partition, name, tenant.store.today());
-    let entries: Vec<(String, Vec<String>)> = tenant.run(&["XRANGE", &key, "-", "+"]).await;
-    let expired =
-        |fields: &&(String, Vec<String>)| fields.1.contains(&"reservation.expired".to_owned());
-    entries.iter().filter(expired).count()
+    let events = tenant.event_facts().await.into_iter();
+    events
+        .filter(|facts| facts["type"] == "reservation.expired")
+        .count()
 }
 
 #[tokio::test]
@@ -102,22 +97,12 @@ async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
     tenant.write_holds(150, now - 10).await;
     let lease = tenant.lease("d", LEASE).await;
     sweep(&store, &[lease]).await;
-    let key = store
-        .keys()
-        .events(tenant.id.partition(), "acme", store.today());
-    let entries: Vec<(String, Vec<String>)> = tenant.run(&["XRANGE", &key, "-", "+"]).await;
     let mut traces = std::collections::BTreeMap::new();
-    for (_, fields) in entries {
-        let field = |name: &str| {
-            let at = fields.iter().step_by(2).position(|field| field == name);
-            at.map(|at| fields[at * 2 + 1].as_str())
-        };
-        assert_eq!(field("source"), Some("expiry-sweeper"));
-        assert_eq!(field("actor"), Some("system"));
-        assert_eq!(field("request_id"), None);
-        *traces
-            .entry(field("trace_id").expect("a trace").to_owned())
-            .or_insert(0) += 1;
+    for facts in tenant.event_facts().await {
+        assert_eq!(facts["source"], "expiry-sweeper");
+        assert_eq!(facts["actor"], "system");
+        assert_eq!(facts.get("request_id"), None);
+        *traces.entry(facts["trace_id"].clone()).or_insert(0) += 1;
     }
     let mut sizes: Vec<i32> = traces.into_values().collect();
     sizes.sort_unstable();

@@ -91,10 +91,9 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
         .await
         .refused(404, "NOT_FOUND");
 
-    let (caller, store) = (&app.callers[0], &app.store);
-    let (partition, tenant) = (caller.partition, caller.tenant.as_str());
-    let log = store.keys().audit(partition, tenant, store.today());
-    let entries = app.entries(&log).await;
+    let (caller, keys) = (&app.callers[0], app.store.keys());
+    let log = |day| keys.audit(caller.partition, caller.tenant.as_str(), day);
+    let entries = app.log_facts(log).await;
     assert_eq!(entries.len(), 1, "{entries:?}");
     let request_id = response.headers["x-request-id"].to_str().expect("text");
     let audited = [

@@ -6,17 +6,17 @@ use super::Target;
 
 /// All facts of all events of acme, names and values as Redis has them.
 async fn facts(target: &Target) -> Vec<Vec<(String, String)>> {
-    let fixture = &target.app;
-    let caller = &fixture.callers[0];
+    let (fixture, caller) = (&target.app, &target.app.callers[0]);
     let keys = fixture.store.keys();
-    let log = keys.events(
-        caller.partition,
-        caller.tenant.as_str(),
-        fixture.store.today(),
-    );
-    let entries: Vec<(String, Vec<(String, String)>)> =
-        fixture.run(&["XRANGE", &log, "-", "+"]).await;
-    entries.into_iter().map(|(_, facts)| facts).collect()
+    let log = |day| keys.events(caller.partition, caller.tenant.as_str(), day);
+    let entries = fixture.log_entries(log).await.into_iter();
+    let pairs = |fields: Vec<String>| {
+        let pairs = fields.chunks_exact(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect()
+    };
+    entries.map(|(_, fields)| pairs(fields)).collect()
 }
 
 #[tokio::test]

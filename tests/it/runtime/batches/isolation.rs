@@ -38,15 +38,15 @@ pub async fn figures(fixture: &LedgerFixture, scope: &str) -> [i64; 4] {
 
 /// The events of the first tenant: type, threshold, direction, remaining.
 async fn events(fixture: &LedgerFixture) -> Vec<String> {
-    let (keys, today) = (fixture.store.keys(), fixture.store.today());
-    let log = keys.events(fixture.callers[0].partition, "acme", today);
+    let (keys, caller) = (fixture.store.keys(), &fixture.callers[0]);
+    let log = |day| keys.events(caller.partition, "acme", day);
     let names = [
         "type",
         "data.threshold_millionths",
         "data.direction",
         "data.remaining",
     ];
-    let entries = fixture.entries(&log).await.into_iter();
+    let entries = fixture.log_facts(log).await.into_iter();
     let line = |facts: crate::harness::redis_fixture::Fields| {
         let words = names.iter().filter_map(|name| facts.get(*name));
         words.cloned().collect::<Vec<_>>().join(" ")

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Fixture, texts};
 use crate::harness::app::TestApp;
+use crate::harness::days::days_around;
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
@@ -16,7 +17,6 @@ async fn age(list: &Fixture, id: &str, days: i64) {
     let key = keys.reservation(partition, id);
     let now = crate::harness::redis_fixture::now_ms(&fixture.store).await;
     let created = now - days * DAY_MS;
-    let before = keys.reservations(partition, "acme", fixture.store.today());
     let then = keys.reservations(
         partition,
         "acme",
@@ -33,7 +33,10 @@ async fn age(list: &Fixture, id: &str, days: i64) {
             "1000",
         ])
         .await;
-    fixture.run::<()>(&["ZREM", &before, id]).await;
+    for day in days_around(&fixture.store) {
+        let index = keys.reservations(partition, "acme", day);
+        fixture.run::<()>(&["ZREM", &index, id]).await;
+    }
     fixture.run::<()>(&["ZADD", &then, &created, id]).await;
 }
 

@@ -1,6 +1,7 @@
 //! The alerts of a change of a ledger, in plain arithmetic, and those that were emitted.
 
 use super::pure::{Model, ModelLedger, Name};
+use crate::harness::days::days_around;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::runtime_calls::announced_at;
 
@@ -181,13 +182,17 @@ pub async fn age(fixture: &LedgerFixture, model: &mut Model, which: usize, to_fu
 pub async fn compare_alerts(fixture: &LedgerFixture, model: &mut Model) -> Result<(), String> {
     let mut found = Vec::new();
     for (tenant, caller) in fixture.callers.iter().enumerate() {
-        let (keys, today) = (fixture.store.keys(), fixture.store.today());
-        let log = keys.events(caller.partition, caller.tenant.as_str(), today);
         let from = model
             .seen_events
             .entry(tenant)
             .or_insert_with(|| "-".to_owned());
-        for (id, event) in fixture.entries_from(&log, from).await {
+        let mut entries = Vec::new();
+        for day in days_around(&fixture.store) {
+            let keys = fixture.store.keys();
+            let log = keys.events(caller.partition, caller.tenant.as_str(), day);
+            entries.extend(fixture.entries_from(&log, from).await);
+        }
+        for (id, event) in entries {
             *from = format!("({id}");
             let is_alert =
                 ["budget.threshold_crossed", "budget.exhausted"].contains(&event["type"].as_str());
