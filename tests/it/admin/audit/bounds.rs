@@ -197,7 +197,8 @@ async fn an_entry_with_a_later_id_than_its_time_is_listed_once() {
 async fn damaged_or_missing_entries_hide_no_others() {
     let app = TestApp::spawn().await;
     let store = &app.store;
-    let at_ms = store.today().plus(-1).start_ms();
+    let day = store.today().plus(-1);
+    let at_ms = day.start_ms();
     append(
         store,
         "acme",
@@ -224,7 +225,6 @@ async fn damaged_or_missing_entries_hide_no_others() {
     );
     seal_everything(store).await;
     let bolt = budget_authority::domain::ids::TenantId::parse("bolt").expect("a tenant");
-    let day = store.today().plus(-1);
     let log = store.keys().audit(bolt.partition(), "bolt", day);
     for damage in [&["DEL", log.as_str()][..], &["SET", &log, "no log"]] {
         shared().run::<redis::Value>(damage);

@@ -94,8 +94,8 @@ impl EventsFixture {
     /// Events of several kinds of all tenants, on several days, many of them at the same time.
     pub async fn emit_many(&mut self) {
         let now = self.event_log.now_ms().await;
-        // The logs of today have begun: only later times can follow.
-        let rounds = [-40 * DAY_MS, -3 * DAY_MS, -DAY_MS, 1, 20];
+        // The logs of today have begun, and those of yesterday if midnight has just passed: only later times can follow.
+        let rounds = [-40 * DAY_MS, -3 * DAY_MS, -2 * DAY_MS, 1, 20];
         for (round, later) in rounds.iter().enumerate() {
             for number in 0..4 {
                 let at = now + later + number as i64;
