@@ -11,6 +11,7 @@ pub mod search;
 pub mod subject;
 
 pub mod moment;
+pub mod period;
 
 pub mod admin_key;
 pub mod budget;
