@@ -64,36 +64,36 @@ impl Schedule {
 
     /// The period that contains a time.
     pub fn bounds(&self, at_ms: i64) -> Bounds {
-        let k = self.index(at_ms);
-        Bounds {
-            start_ms: self.start_ms(k),
-            end_ms: self.start_ms(k + 1),
-        }
+        self.find(at_ms).1
     }
 
     /// How many periods start after `from_ms`, and not after `to_ms`. An empty period does not count.
     pub fn boundaries(&self, from_ms: i64, to_ms: i64) -> u64 {
-        let (from, to) = (self.index(from_ms), self.index(to_ms));
+        let ((from, first), (to, last)) = (self.find(from_ms), self.find(to_ms));
         let passed = match self.every.is_one_day() {
             // Only a day can be empty, where a zone skipped it: Samoa had no 2011-12-30. Such a day takes no time.
-            true => (self.start_ms(to) - self.start_ms(from) + DAY_MS / 2).div_euclid(DAY_MS),
+            true => (last.start_ms - first.start_ms + DAY_MS / 2).div_euclid(DAY_MS),
             false => to - from,
         };
         u64::try_from(passed).unwrap_or(0)
     }
 
-    /// The number of the period that contains a time.
-    fn index(&self, at_ms: i64) -> i64 {
+    /// The period that contains a time, and its number.
+    fn find(&self, at_ms: i64) -> (i64, Bounds) {
         let at_ms = at_ms.clamp(*TIMES_MS.start(), *TIMES_MS.end());
         // Off by two at most: months differ by days from the average, and offsets by a good day from each other.
         let mut k = (at_ms - self.anchor_ms()).div_euclid(self.every.average_ms());
-        while self.start_ms(k) > at_ms {
+        let mut start_ms = self.start_ms(k);
+        while start_ms > at_ms {
             k -= 1;
+            start_ms = self.start_ms(k);
         }
-        while self.start_ms(k + 1) <= at_ms {
+        let mut end_ms = self.start_ms(k + 1);
+        while end_ms <= at_ms {
             k += 1;
+            (start_ms, end_ms) = (end_ms, self.start_ms(k + 1));
         }
-        k
+        (k, Bounds { start_ms, end_ms })
     }
 
     fn start_ms(&self, k: i64) -> i64 {

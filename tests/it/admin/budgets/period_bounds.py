@@ -1,4 +1,4 @@
-"""Prints all starts of periods from 2010 to 2040, in milliseconds since the epoch: a line for each [every, zone, anchor] of stdin."""
+"""Prints all starts of periods from 2020 to 2040, in milliseconds since the epoch: a line for each [every, zone, anchor] of stdin."""
 
 import calendar
 import json
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-FROM, TO = (datetime(year, 1, 1, tzinfo=timezone.utc) for year in (2010, 2041))
+FROM, TO = (datetime(year, 1, 1, tzinfo=timezone.utc) for year in (2020, 2041))
 
 
 def months_after(local, months):

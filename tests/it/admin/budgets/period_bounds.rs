@@ -75,19 +75,16 @@ async fn periods_begin_when_another_calendar_says() {
             anchor.map(|anchor| Moment::parse(anchor).expect(anchor)),
         );
         let case = format!("{every} {zone} {anchor:?}");
-        assert!(starts.len() > 30, "{case}");
-        let mut counted = 0;
-        for pair in starts.windows(2) {
+        assert!(starts.len() > 20, "{case}");
+        for (number, pair) in starts.windows(2).enumerate() {
             let (start_ms, end_ms) = (pair[0], pair[1]);
-            // A day that the zone skipped.
-            if start_ms < end_ms {
-                let bounds = Bounds { start_ms, end_ms };
-                assert_eq!(schedule.bounds(start_ms), bounds, "{case}");
-                assert_eq!(schedule.bounds(end_ms - 1), bounds, "{case}");
-                counted += 1;
-            }
+            // The first time of one, the last of the next.
+            let at_ms = [start_ms, end_ms - 1][number % 2];
+            let bounds = Bounds { start_ms, end_ms };
+            assert_eq!(schedule.bounds(at_ms), bounds, "{case}");
         }
         let (first, last) = (starts[0], starts[starts.len() - 1]);
-        assert_eq!(schedule.boundaries(first, last), counted, "{case}");
+        let counted = schedule.boundaries(first, last);
+        assert_eq!(counted, starts.len() as u64 - 1, "{case}");
     }
 }
