@@ -76,7 +76,9 @@ async fn periods_begin_when_another_calendar_says() {
         );
         let case = format!("{every} {zone} {anchor:?}");
         assert!(starts.len() > 20, "{case}");
-        for (number, pair) in starts.windows(2).enumerate() {
+        // Of hours every fourth, since they are many and all alike.
+        let step = if every == "PT6H" { 4 } else { 1 };
+        for (number, pair) in starts.windows(2).step_by(step).enumerate() {
             let (start_ms, end_ms) = (pair[0], pair[1]);
             // The first time of one, the last of the next.
             let at_ms = [start_ms, end_ms - 1][number % 2];
