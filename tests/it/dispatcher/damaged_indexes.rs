@@ -1,8 +1,6 @@
 //! W33: an index of a partition that holds something else than it should stops the work that needs it, and nothing else. What
 //! was in it can be found again, as docs/operating.md says.
 
-use std::time::Duration;
-
 use budget_authority::domain::ids::Partition;
 use serde_json::json;
 
@@ -10,9 +8,9 @@ use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::runtime_calls::tokens;
-use crate::harness::{eventually, within};
 
 const SCOPE: &str = "tenant:acme";
 
@@ -42,7 +40,7 @@ async fn credit(app: &TestApp, times: usize) {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(60), "the events arrive", || async {
+    eventually("the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived >= count).then_some(()).ok_or(arrived)
     })
@@ -125,7 +123,7 @@ async fn stops_only_its_own_work(index: &str) {
     }
     app.run::<i64>(&["DEL", &key]).await;
     rebuild(&app, partition, index).await;
-    within(Duration::from_secs(90), "all are delivered", || async {
+    eventually("all are delivered", || async {
         let rows = deliveries(&app, &id).await;
         let done = rows.iter().filter(|row| row["status"] == "SUCCESS");
         (done.count() == 4 && rows.len() == 4)

@@ -9,8 +9,8 @@ use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::{eventually, within};
 
 const METRIC: &str = "budget_webhook_damaged_lanes_total";
 
@@ -31,7 +31,7 @@ async fn damage(app: &TestApp, key: &str) {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(60), "the events arrive", || async {
+    eventually("the events arrive", || async {
         receiver.arrived().len() == count
     })
     .await;

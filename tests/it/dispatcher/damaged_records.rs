@@ -12,8 +12,8 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::{SubscriptionFixture, catch_up_of, umbra};
 use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::{eventually, within};
 use crate::redis::memory::service;
 
 async fn hook(app: &TestApp, receiver: &Receiver) -> String {
@@ -22,7 +22,7 @@ async fn hook(app: &TestApp, receiver: &Receiver) -> String {
 }
 
 async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(60), "the events arrive", || async {
+    eventually("the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived == count).then_some(()).ok_or(arrived)
     })

@@ -9,9 +9,9 @@ use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, fund, here, webhook};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::free_port;
-use crate::harness::within;
 
 const MEGABYTE: i64 = 1_000_000;
 
@@ -75,29 +75,21 @@ impl DeadReceiver {
 
     /// The same when each of its first attempts has ended, or gets no response.
     async fn cost_at_rest(&self) -> (i64, i64) {
-        within(
-            Duration::from_secs(120),
-            "the attempts have ended",
-            || async {
-                let before = self.cost().await;
-                // An attempt that is refused takes less, also if the machine stalls.
-                tokio::time::sleep(Duration::from_secs(4)).await;
-                let cost = self.cost().await;
-                (before == cost).then_some(cost)
-            },
-        )
+        eventually("the attempts have ended", || async {
+            let before = self.cost().await;
+            // An attempt that is refused takes less, also if the machine stalls.
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            let cost = self.cost().await;
+            (before == cost).then_some(cost)
+        })
         .await
     }
 
     async fn is_full(&self) {
-        within(
-            Duration::from_secs(60),
-            "as many are open as may be",
-            || async {
-                let open = self.count("open").await;
-                (open == OPEN_MAX).then_some(()).ok_or(open)
-            },
-        )
+        eventually("as many are open as may be", || async {
+            let open = self.count("open").await;
+            (open == OPEN_MAX).then_some(()).ok_or(open)
+        })
         .await;
     }
 }
@@ -135,20 +127,14 @@ async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing_ti
         flood(&dead.app, 400).await;
         update(&dead.app, &tenant).await;
         // Less than the 30 seconds of an attempt.
-        within(
-            Duration::from_secs(20),
-            "another gets its event",
-            || async { good.arrived().len() == 1 },
-        )
+        eventually("another gets its event", || async {
+            good.arrived().len() == 1
+        })
         .await;
-        within(
-            Duration::from_secs(60),
-            "the others are counted",
-            || async {
-                let missed = missed().await;
-                (missed == 504).then_some(()).ok_or(missed)
-            },
-        )
+        eventually("the others are counted", || async {
+            let missed = missed().await;
+            (missed == 504).then_some(()).ok_or(missed)
+        })
         .await;
         let (more_records, more_bytes) = dead.cost().await;
         println!("{url}: {records} records, {bytes} bytes; after 400 more events {more_bytes}");
@@ -167,11 +153,11 @@ async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhoo
     let dead = DeadReceiver::new(&refused, &settings).await;
     let running = RunningDispatcher::start(&dead.app);
     flood(&dead.app, 800).await;
-    within(Duration::from_secs(60), "it is disabled", || async {
+    eventually("it is disabled", || async {
         webhook(&dead.app, &dead.id).await["status"] == "DISABLED"
     })
     .await;
-    within(Duration::from_secs(60), "nothing is open", || async {
+    eventually("nothing is open", || async {
         let open = dead.count("open").await;
         (open == 0).then_some(()).ok_or(open)
     })

@@ -11,8 +11,8 @@ use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::within;
 
 /// A subscription to events of `umbra`, with its keys.
 pub(super) struct DamagedWebhook {
@@ -109,7 +109,7 @@ impl DamagedWebhook {
             self.app.store.keys().window(self.at, &self.id),
             self.app.store.keys().open_deliveries(self.at),
         );
-        within(Duration::from_secs(60), what, || async {
+        eventually(what, || async {
             let fields = ["HMGET", &window, "open", "flying", "retrying", "replaying"];
             let counts: Vec<Option<String>> = self.app.run(&fields).await;
             let of_owners: Vec<String> = self.app.run(&["HVALS", &open]).await;
@@ -124,7 +124,7 @@ impl DamagedWebhook {
 }
 
 pub(super) async fn arrive(receiver: &Receiver, count: usize) {
-    within(Duration::from_secs(60), "the events arrive", || async {
+    eventually("the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived == count).then_some(()).ok_or(arrived)
     })
@@ -133,7 +133,7 @@ pub(super) async fn arrive(receiver: &Receiver, count: usize) {
 
 async fn is_damaged(running: &RunningDispatcher) {
     const METRIC: &str = "budget_webhook_damaged_lanes_total ";
-    within(Duration::from_secs(60), "the damage is counted", || async {
+    eventually("the damage is counted", || async {
         let metrics = running.telemetry.render().expect("metrics");
         let mut lines = metrics.lines();
         lines.any(|line| line.strip_prefix(METRIC).is_some_and(|count| count != "0"))
@@ -285,7 +285,7 @@ async fn w33_a_repaired_record_with_an_old_claim_is_attempted() {
     hook.damage(&record).await;
     let lost = r#"budget_webhook_attempts_total{outcome="lost",reason="success"} 1"#;
     receiver.reply(Reply::Status(200, ""));
-    within(Duration::from_secs(60), "its attempt ends", || async {
+    eventually("its attempt ends", || async {
         running.telemetry.render().expect("metrics").contains(lost)
     })
     .await;
@@ -354,7 +354,7 @@ async fn w33_a_delivery_without_a_readable_event_fails_and_its_lane_continues() 
     for reason in ["event_not_found", "event_unreadable"] {
         let name = "budget_webhook_attempts_total";
         let counted = format!(r#"{name}{{outcome="dropped",reason="{reason}"}} 1"#);
-        within(Duration::from_secs(60), &counted, || async {
+        eventually(&counted, || async {
             let metrics = running.telemetry.render().expect("metrics");
             metrics.contains(&counted).then_some(()).ok_or(metrics)
         })

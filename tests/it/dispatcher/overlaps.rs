@@ -14,9 +14,9 @@ use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
+use crate::harness::eventually;
 use crate::harness::logged_dispatcher::LoggedDispatcher;
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::within;
 
 /// An egress that resolves one name only when the test allows it, with one look-up per owner at a time.
 fn with_a_slow_name(may: &Arc<Semaphore>) -> Egress {
@@ -39,7 +39,7 @@ async fn hook(app: &TestApp, url: &str, event_type: &str) -> String {
 
 /// Waits until attempts with these labels were counted.
 async fn counted(running: &RunningDispatcher, labels: &str) {
-    within(Duration::from_secs(60), labels, || async {
+    eventually(labels, || async {
         let metrics = running.telemetry.render().expect("metrics");
         let name = format!("budget_webhook_attempts_total{{{labels}}}");
         metrics.contains(&name)
@@ -65,14 +65,10 @@ async fn w36_a_first_attempt_waits_for_a_postponed_one_of_its_lane() {
     )
     .await
     .expect(200);
-    within(
-        Duration::from_secs(60),
-        "the slow name is looked up",
-        || async {
-            let metrics = running.telemetry.render().expect("metrics");
-            metrics.contains("budget_webhook_in_flight 1")
-        },
-    )
+    eventually("the slow name is looked up", || async {
+        let metrics = running.telemetry.render().expect("metrics");
+        metrics.contains("budget_webhook_in_flight 1")
+    })
     .await;
     // The first one waits for the look-up until it is put off, the second one half a second longer.
     fund(&app, 1).await;
@@ -105,7 +101,7 @@ async fn w36_a_postponed_lane_stays_postponed_when_another_of_its_attempts_ends(
     let running = RunningDispatcher::with_lanes(&app, 3);
     for count in 1..4 {
         fund(&app, 1).await;
-        within(Duration::from_secs(60), "it is in flight", || async {
+        eventually("it is in flight", || async {
             receiver.arrived().len() == count
         })
         .await;

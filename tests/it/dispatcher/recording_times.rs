@@ -11,10 +11,10 @@ use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
 use crate::harness::deliveries::{RunningDispatcher, fund};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
-use crate::harness::within;
 
 /// Subscriptions of one partition, whose attempts end at about the same time.
 const HOOKS: usize = 60;
@@ -66,7 +66,7 @@ async fn a_full_batch_of_outcomes_takes_less_than_a_millisecond_of_commands_time
     }
     fund(&app, EVENTS).await;
     let running = RunningDispatcher::start(&app);
-    within(Duration::from_secs(60), "all arrive", || async {
+    eventually("all arrive", || async {
         // Beside the calls that are measured, since other processes take the processor at times.
         app.run::<()>(&[
             "EVAL",

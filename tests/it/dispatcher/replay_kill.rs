@@ -8,8 +8,8 @@ use crate::admin::webhooks::subscriptions::made;
 use crate::dispatcher::process::Dispatcher;
 use crate::dispatcher::replays::{arrived, having, hook, over, past, replayed};
 use crate::harness::deliveries::here;
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::{eventually, within};
 
 #[tokio::test]
 async fn a_replay_completes_after_its_dispatcher_is_killed() {
@@ -19,14 +19,13 @@ async fn a_replay_completes_after_its_dispatcher_is_killed() {
     let id = made(&app, hook(&receiver, json!({}))).await;
     replayed(&app, &id, 300).await;
     let first = Dispatcher::start(&app.store);
-    let limit = Duration::from_secs(60);
-    within(limit, "it is in progress", || async {
+    eventually("it is in progress", || async {
         receiver.arrived().len() > 60
     })
     .await;
     first.kill();
     let _second = Dispatcher::start(&app.store);
-    within(Duration::from_secs(120), "all of them arrive", || async {
+    eventually("all of them arrive", || async {
         having(&app, &id, "SUCCESS").await == 300
     })
     .await;

@@ -12,10 +12,10 @@ use tokio::task::block_in_place;
 use super::fixture::{EvidenceFixture, ON, PUBLIC, SEED, SERVER_ID, clock_watch, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
+use crate::harness::eventually;
 use crate::harness::process::{Environment, Process};
 use crate::harness::redis::{RedisCluster, RedisServer, SentinelTrio, shared};
 use crate::harness::runtime_calls::{ask_body, tokens};
-use crate::harness::{eventually, within};
 
 const SCOPE: &str = "tenant:acme";
 
@@ -52,7 +52,7 @@ type Seen = Vec<(Endpoint, Value, Value)>;
 /// Reserves and commits until it is stopped; the requests and responses. Requests without a response are sent again.
 async fn decide_until(issued: &EvidenceFixture, stop: &AtomicBool) -> Seen {
     let post = async |path: &str, body: &Value| {
-        within(Duration::from_secs(60), "a response", || async {
+        eventually("a response", || async {
             let response = issued.app.post(path, body.clone()).await;
             response.is_success().then_some(response.body)
         })
@@ -78,7 +78,7 @@ async fn check(issued: &EvidenceFixture, seen: &Seen) {
         let reference = issued.reference(got).expect("a reference");
         let id = reference["evidence_id"].as_str().expect("an id");
         let path = format!("/v1/evidence/{id}");
-        within(Duration::from_secs(60), "the envelope", || async {
+        eventually("the envelope", || async {
             let request = issued.app.request(reqwest::Method::GET, &path);
             let response = request.send().await.expect("a response");
             (response.status() == 200).then_some(())
@@ -273,7 +273,7 @@ async fn e23_after_a_failover_the_entries_of_the_new_master_are_signed() {
         // Some decisions on either side of it.
         tokio::time::sleep(Duration::from_secs(3)).await;
         block_in_place(|| trio.master.kill());
-        within(Duration::from_secs(60), "the failover", || async {
+        eventually("the failover", || async {
             (issued.app.store.metrics().primary_changes.get() > 0).then_some(())
         })
         .await;

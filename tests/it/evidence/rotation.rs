@@ -21,7 +21,7 @@ use crate::harness::process::{Environment, Process};
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::ask_body;
-use crate::harness::{store, within};
+use crate::harness::{eventually, store};
 
 const SCOPE: &str = "tenant:acme";
 const NO_LIMIT: [&str; 2] = ["--evidence-requests-per-minute", "0"];
@@ -306,7 +306,7 @@ async fn signed(app: &TestApp, seen: &[(Value, Value)]) {
             "/v1/evidence/{}",
             got["evidence"]["evidence_id"].as_str().expect("an id")
         );
-        within(Duration::from_secs(60), "the envelope", || async {
+        eventually("the envelope", || async {
             let response = app.request(reqwest::Method::GET, &path).send().await;
             (response.expect("a response").status() == 200).then_some(())
         })

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::admin_fixture::tenant_id;
 use super::app::{TestApp, config};
+use super::eventually;
 use super::receiver::egress;
 use super::redis::{is_shared, shared};
 use super::retrying_client::LONG_REDIS_TIMEOUT;
 use super::runtime_calls::tokens;
-use super::within;
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::HOOKS;
@@ -218,14 +218,10 @@ pub async fn webhook(app: &TestApp, id: &str) -> Value {
 /// Waits until `count` deliveries to a subscription have this status.
 pub async fn reached(app: &TestApp, id: &str, status: &str, count: usize) -> Vec<Value> {
     // A claim whose end is lost lasts 35 s.
-    within(
-        Duration::from_secs(60),
-        "the deliveries get there",
-        || async {
-            let rows = deliveries(app, id).await;
-            let there = rows.iter().filter(|row| row["status"] == status).count();
-            (there == count).then_some(rows)
-        },
-    )
+    eventually("the deliveries get there", || async {
+        let rows = deliveries(app, id).await;
+        let there = rows.iter().filter(|row| row["status"] == status).count();
+        (there == count).then_some(rows)
+    })
     .await
 }

@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use budget_authority::tools::dev::child;
 use serde_json::Value;
 
 use super::app::{SECRET_KEYS, TestApp};
+use super::eventually;
 use super::retrying_client::LONG_REDIS_TIMEOUT;
-use super::within;
 
 /// A dispatcher with its log in a file.
 pub struct LoggedDispatcher {
@@ -48,7 +47,7 @@ impl LoggedDispatcher {
 
     /// Waits for a line with these fields.
     pub async fn line(&self, fields: &[(&str, &str)]) -> Value {
-        within(Duration::from_secs(60), &format!("{fields:?}"), || async {
+        eventually(&format!("{fields:?}"), || async {
             let is_it = |line: &Value| fields.iter().all(|(name, value)| line[*name] == *value);
             let line = self.lines().into_iter().find(is_it);
             line.ok_or_else(|| self.text())

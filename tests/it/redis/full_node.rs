@@ -19,10 +19,10 @@ use crate::dispatcher::fan_out::leases;
 use crate::evidence::fixture::{ON, signer};
 use crate::harness::app::TestApp;
 use crate::harness::deliveries::RunningDispatcher;
+use crate::harness::eventually;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
-use crate::harness::within;
 
 const LONG_MS: i64 = 600_000;
 
@@ -63,7 +63,7 @@ impl Tenant {
 
     /// Waits until at least this many events have arrived.
     async fn gets(&self, count: usize) {
-        within(Duration::from_secs(60), "its events arrive", || async {
+        eventually("its events arrive", || async {
             let arrived = self.receiver.arrived().len();
             (arrived >= count).then_some(()).ok_or(arrived)
         })
@@ -78,7 +78,7 @@ impl Tenant {
 
     /// Waits until the sweeper has expired all holds.
     async fn wait_until_all_expired(&self) {
-        within(Duration::from_secs(90), "its holds return", || async {
+        eventually("its holds return", || async {
             let reserved = self.reserved().await;
             (reserved == 0).then_some(()).ok_or(reserved)
         })
@@ -101,7 +101,7 @@ impl Tenant {
 /// Waits until the service has seen how full the master of a tenant is.
 async fn sees(app: &TestApp, tenant: &Tenant, step: MemoryStep) {
     let partition = tenant.client.callers[0].partition;
-    within(Duration::from_secs(60), "it is seen", || async {
+    eventually("it is seen", || async {
         app.store.memory_step(partition) == step
     })
     .await;

@@ -12,11 +12,11 @@ use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::app::TestApp;
 use crate::harness::deliveries::RunningDispatcher;
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
 use crate::harness::runtime_calls::{ask_body, tokens};
-use crate::harness::within;
 
 const HOSTILE: &str = "tenant:acme";
 const OTHER: &str = "tenant:bolt";
@@ -182,7 +182,7 @@ async fn by_deliveries_to_a_dead_receiver() {
         response.expect(200);
         events += 1;
     }
-    let stopped = within(Duration::from_secs(120), "its deliveries wait", || async {
+    let stopped = eventually("its deliveries wait", || async {
         let before = open_deliveries(&app).await;
         for number in 0..20 {
             serve_other(&app, rand::random::<u32>() as usize + number).await;
@@ -212,13 +212,9 @@ async fn by_deliveries_to_a_dead_receiver() {
     }
     let percent = app.store.fullest_share().percent();
     assert!((74..90).contains(&percent), "{percent} %");
-    within(
-        Duration::from_secs(60),
-        "others get their events",
-        || async {
-            let arrived = alive.arrived().len();
-            (arrived > 0).then_some(()).ok_or(arrived)
-        },
-    )
+    eventually("others get their events", || async {
+        let arrived = alive.arrived().len();
+        (arrived > 0).then_some(()).ok_or(arrived)
+    })
     .await;
 }

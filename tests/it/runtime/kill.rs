@@ -12,7 +12,7 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, seed_ledgers};
 use crate::harness::redis::RedisServer;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
-use crate::harness::{patient, within};
+use crate::harness::{eventually, patient};
 
 /// Two API replicas and two dispatchers on a Redis that loses nothing it has acknowledged.
 struct Deployment {
@@ -99,8 +99,7 @@ async fn survive(victims: &[KilledProcess], times: usize, pause_ms: std::ops::Ra
         let decided = client.decisions();
         block_in_place(|| deployment.kill(victim));
         // On a busy machine all could be killed before any has started.
-        let limit = Duration::from_secs(60);
-        within(limit, "the clients go on", async || {
+        eventually("the clients go on", async || {
             client.decisions() > decided + 5
         })
         .await;

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::dev_stack::{Stack, WorkFolder};
-use crate::harness::within;
+use crate::harness::eventually;
 use crate::http::clients::{prepare, succeed, target};
 
 /// Where `make run` listens, as README.md says.
@@ -123,7 +122,7 @@ async fn the_receiver_prints_the_denial() {
     succeed(shell).await;
     let receiver = std::fs::read_to_string(folder.path("home/receiver-id")).expect("a process");
     // The receiver may not listen yet at the first attempt.
-    let denied = within(Duration::from_secs(60), "the event arrives", || async {
+    let denied = eventually("the event arrives", || async {
         let lines = std::fs::read_to_string(&printed).ok()?;
         lines.contains(" reservation.denied ").then_some(lines)
     });

@@ -14,7 +14,7 @@ use crate::harness::admin_fixture::{AdminFixture, ask, new_key, tenant_id};
 use crate::harness::due_events::due_events;
 use crate::harness::process::Process;
 use crate::harness::redis::RedisServer;
-use crate::harness::{patient, store_with, within};
+use crate::harness::{eventually, patient, store_with};
 
 /// An admin fixture with a tenant `acme` and `count` keys whose time is over, some of which were revoked before; the ids of the
 /// others.
@@ -150,7 +150,7 @@ async fn a_key_stays_in_the_index_until_it_expires() {
     let id = created.expect("a key").key_id.to_string();
     let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 0);
-    within(Duration::from_secs(60), "it is emitted", async || {
+    eventually("it is emitted", async || {
         pass(&worker, lease).await.done == 1
     })
     .await;
@@ -279,15 +279,13 @@ async fn killed_dispatchers_emit_every_expiry_once() {
     // Each is killed once it has emitted something.
     for dispatcher in &mut dispatchers {
         let before = block_in_place(left);
-        let limit = Duration::from_secs(60);
-        within(limit, "an event is emitted", async || {
+        eventually("an event is emitted", async || {
             block_in_place(left) < before || before == 0
         })
         .await;
         block_in_place(|| dispatcher.restart());
     }
-    let limit = Duration::from_secs(90);
-    within(limit, "all are emitted", async || block_in_place(left) == 0).await;
+    eventually("all are emitted", async || block_in_place(left) == 0).await;
     let log = |day| keys.events(partition, "acme", day);
     let events = fixture.log_facts(log).await.into_iter();
     let expired: Vec<String> = events

@@ -31,7 +31,7 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
-use crate::harness::{eventually, patient, within};
+use crate::harness::{eventually, patient};
 
 pub(crate) const COUNT: usize = 45;
 pub(crate) const CAUSE: &str = "source service-admin\nactor admin\nrequest_id req_1\ntrace_id 0af7651916cd43dd8448eb211c80319c";
@@ -362,7 +362,7 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
         calls += 1;
         assert!(calls <= 10, "never killed in the middle");
         let sent = tokio::spawn(call(&format!("k{calls}")).send());
-        within(Duration::from_secs(60), "some rows are done", || async {
+        eventually("some rows are done", || async {
             length().await > before + 20
         })
         .await;
@@ -377,11 +377,9 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
     }
     let all = before + ROWS;
     let _dispatcher = Process::dispatcher(&url, "bulk");
-    within(
-        Duration::from_secs(90),
-        "a dispatcher does the rest",
-        || async { (length().await >= all).then_some(()) },
-    )
+    eventually("a dispatcher does the rest", || async {
+        (length().await >= all).then_some(())
+    })
     .await;
     block_in_place(|| replica.process.restart());
     replica.ready().await;

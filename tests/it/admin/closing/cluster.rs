@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::harness::process::Process;
 use crate::harness::redis::RedisCluster;
 use crate::harness::tenant_fixture::TenantFixture;
-use crate::harness::{patient, store_with, within};
+use crate::harness::{eventually, patient, store_with};
 use crate::redis::topologies::keep_moving;
 
 const NAMES: [&str; 6] = ["acme", "bolt", "cargo", "delta", "ember", "flint"];
@@ -83,16 +82,14 @@ async fn dispatchers_finish_interrupted_closes_while_slots_move() {
         held
     };
     let begun = held().await;
-    within(
-        Duration::from_secs(60),
-        "a dispatcher resumes the close",
-        || async { held().await < begun },
-    )
+    eventually("a dispatcher resumes the close", || async {
+        held().await < begun
+    })
     .await;
     block_in_place(|| dispatchers[0].restart());
     for (tenant, before) in tenants.iter().zip(&before) {
         let is_over = || async { (!tenant.is_closing().await).then_some(()) };
-        within(Duration::from_secs(60), "the close is over", is_over).await;
+        eventually("the close is over", is_over).await;
         tenant.check_closed(before).await;
     }
     stop.store(true, Ordering::Relaxed);

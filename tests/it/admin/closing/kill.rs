@@ -15,7 +15,7 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::tenant_snapshot::TenantSnapshot;
-use crate::harness::{patient, within};
+use crate::harness::{eventually, patient};
 
 /// A tenant whose close takes several steps in each phase, with its status changed.
 async fn flipped() -> (TenantFixture, TenantSnapshot) {
@@ -161,8 +161,7 @@ impl Deployment {
 
     /// Waits until fewer than `than` holds are active, or the close has ended.
     async fn wait_for_progress(&self, than: usize) -> usize {
-        let limit = Duration::from_secs(60);
-        within(limit, "the close is resumed", || async {
+        eventually("the close is resumed", || async {
             let active = self.tenant.active().await;
             (active < than || (active == 0 && !self.tenant.is_closing().await)).then_some(active)
         })
@@ -213,7 +212,7 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
         );
     };
     let begun = std::time::Instant::now();
-    within(Duration::from_secs(120), "the close is over", || async {
+    eventually("the close is over", || async {
         let closing = deployment
             .tenant
             .keys()
