@@ -131,7 +131,7 @@ async fn replayed_events_of_all_tenants_arrive_in_order_as_new_deliveries() {
 }
 
 #[tokio::test]
-async fn live_events_arrive_beside_a_replay() {
+async fn live_events_arrive_beside_a_replay_timed() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(500))).await;
     past(&app, 60).await;
@@ -181,7 +181,7 @@ async fn a_replay_takes_a_quarter_of_the_deliveries_in_flight() {
 }
 
 #[tokio::test]
-async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_continue() {
+async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_continue_timed() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     past(&app, 20).await;
