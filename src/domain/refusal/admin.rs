@@ -63,7 +63,9 @@ pub enum BudgetRefusal {
         balance: Box<Balance>,
     },
     /// A figure of the budget would leave the range of 64 bits.
-    #[error("Validation failed: amount: a figure of the budget would leave the range of 64 bits")]
+    #[error(
+        "Validation failed: amount, with RESET_SPENT amount or spent: a figure of the budget would leave the range of 64 bits"
+    )]
     OutOfRange(BudgetName),
 }
 

@@ -217,7 +217,6 @@ pub async fn webhook(app: &TestApp, id: &str) -> Value {
 
 /// Waits until `count` deliveries to a subscription have this status.
 pub async fn reached(app: &TestApp, id: &str, status: &str, count: usize) -> Vec<Value> {
-    // A claim whose end is lost lasts 35 s.
     eventually("the deliveries get there", || async {
         let rows = deliveries(app, id).await;
         let there = rows.iter().filter(|row| row["status"] == status).count();
