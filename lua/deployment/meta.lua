@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/deployment.rs.
-Reads how a deployment was started, or starts one. The values of the first caller stay.
+Reads how a deployment was started, or starts one. The values of the first caller stay, but for an older layout.
 
 KEYS[1]  write  meta  hash  meta
 
-ARGV[1]  layout      int64  The newest layout of the caller.
+ARGV[1]  layout      int64   The newest layout of the caller.
 ARGV[2]  partitions  int64
-ARGV[3]  secret      text   32 random bytes, base64url; empty: only read.
+ARGV[3]  secret      text    32 random bytes, base64url; empty: only read.
 ARGV[4]  dialect     text
+ARGV[5]  may_raise   1 or 0  Whether the caller may raise an older layout to its own.
 
 Replies, the first that applies:
   missing | meta layout partitions secret dialect
 Writes:
-  All four fields at once, if the key does not exist and a secret is given.
+  All four fields at once, if the key does not exist and a secret is given. The layout, if it is raised.
 ]]
 local meta = KEYS[1]
-local layout, partitions, secret, dialect = unpack(ARGV)
+local layout, partitions, secret, dialect, may_raise = unpack(ARGV)
 -- End of the signature.
 
 local absent = redis.call('EXISTS', meta) == 0
@@ -25,5 +26,7 @@ if absent and secret == '' then return {'missing'} end
 if absent then
   redis.call('HSET', meta, 'layout', layout, 'partitions', partitions, 'secret', secret, 'dialect', dialect)
 end
+local present = tonumber(redis.call('HGET', meta, 'layout') or '')
+if may_raise == '1' and present and present < tonumber(layout) then redis.call('HSET', meta, 'layout', layout) end
 local stored = redis.call('HMGET', meta, 'layout', 'partitions', 'secret', 'dialect')
 return {'meta', stored[1], stored[2], stored[3], stored[4]}

@@ -26,7 +26,8 @@ ARGV[6]     payload_hash    text
 ARGV[7]     unit            text
 ARGV[8]     actual          int64
 ARGV[9]     key_digest      text                     Of the idempotency key.
-ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
+ARGV[10]    until_ms        int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
 ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
 ARGV[13]    stored_bytes    text or ''
@@ -39,7 +40,7 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
-  denied reason scope remaining snapshot holds_due_ms | attested now_ms refused |
+  turn_first now_ms ledgers | denied reason scope remaining snapshot holds_due_ms | attested now_ms refused |
   committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
@@ -48,7 +49,7 @@ Writes:
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, over_limit_or_in_debt, rates
   = unpack(KEYS)
-local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, swept_until_ms,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, until_ms,
   reservation_id, context, stored_bytes, evidence = unpack(ARGV, 1, 14)
 local kept_from = 15
 -- End of the signature.
@@ -89,12 +90,17 @@ if status ~= 'ACTIVE' then return evaluated(now, 'finalized', status) end
 if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
   return {'corrupt', reservation}
 end
--- A commit that arrived in time stays in time, even if dead holds had to be expired first.
-local received_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+-- A commit that arrived in time stays in time, even if dead holds had to be expired or ledgers to turn first.
+local received_ms = until_ms ~= '' and math.min(now, tonumber(until_ms)) or now
 if received_ms > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
 if unit ~= held_unit then return evaluated(now, 'unit_mismatch', scope_path, held_unit) end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
+if budgets.turn then
+  -- @cold ledger/turns
+  local first = turns_due(budgets, now, until_ms)
+  if first then return first end
+end
 
 local estimate, used = int64(estimate_text), int64(actual)
 if not estimate then return {'corrupt', reservation} end
@@ -104,7 +110,7 @@ local compared = 'within'
 if beyond then
   -- @cold ledger/evaluate_dead_holds, ledger/overage
   if overage_policy == 'REJECT' then return evaluated(now, 'overage_rejected', scope_path, estimate_text) end
-  if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+  if overage_short(budgets, overage) and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
   local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
   if not charge then
     return evaluated(now, 'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining)

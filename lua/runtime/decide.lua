@@ -29,7 +29,8 @@ ARGV[6]     payload_hash       text
 ARGV[7]     scope_path         text
 ARGV[8]     unit               text
 ARGV[9]     amount             int64
-ARGV[10]    swept_until_ms     int64 or ''              Holds that were due by then have been expired for this request.
+ARGV[10]    until_ms           int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
 ARGV[11]    outcome_status     text                     DECISION or DRY_RUN.
 ARGV[12]    caps               text or ''               Of the policy that applies, JSON.
 ARGV[13]    denied_per_minute  int64                    Above this number in a minute, denials are only counted.
@@ -48,15 +49,15 @@ ARGV[21..]  facts              to the end               Names and values of acti
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | bytes_limited now_ms until_ms limit present | stale now_ms version |
-  corrupt key | unit_mismatch scope units | attested now_ms refused | sweep_first now_ms | deny now_ms reason |
-  allow now_ms depths snapshots
+  corrupt key | unit_mismatch scope units | attested now_ms refused | sweep_first now_ms | turn_first now_ms ledgers |
+  deny now_ms reason | allow now_ms depths snapshots
 Writes:
   On deny and allow: the outcome and the count of its bytes; on deny the event; the count of bytes, and the entry of
   evidence. On attested: the entry and its count. Otherwise nothing.
 ]]
 local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, short_lived, outcome,
   rates = unpack(KEYS, 1, 12)
-local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, swept_until_ms,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, until_ms,
   outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms,
   evidence, stored_bytes = unpack(ARGV, 1, 20)
 local budgets_from = 12
@@ -109,10 +110,15 @@ else
     if scope then return evaluated(now, 'unit_mismatch', scope, units) end
     reason = 'BUDGET_NOT_FOUND'
   else
+    if budgets.turn then
+      -- @cold ledger/turns
+      local first = turns_due(budgets, now, until_ms)
+      if first then return first end
+    end
     reason, blocking = evaluate_denial(budgets, estimate)
   end
 end
-if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
 local reply, kept
 if reason then
   reply, kept = {'deny', now, reason}, {'decision', 'DENY', 'reason_code', reason}

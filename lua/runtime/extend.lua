@@ -22,14 +22,16 @@ ARGV[5]   key_digest      text                     Of the idempotency key.
 ARGV[6]   extend_by_ms    int64
 ARGV[7]   extensions_max  int64
 ARGV[8]   reservation_id  text
-ARGV[9]   metadata        text or ''               JSON.
-ARGV[10]  stored_bytes    text or ''
+ARGV[9]   until_ms        int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
+ARGV[10]  metadata        text or ''               JSON.
+ARGV[11]  stored_bytes    text or ''
     Bytes that the request stores of its own, and how many a minute admits, if it counts.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | idempotency_mismatch |
   replayed now_ms status unit depths scope_path expires_at_ms snapshots | tenant_unreadable | tenant_closed | expired |
-  finalized status | max_extensions limit | corrupt key |
+  finalized status | max_extensions limit | corrupt key | turn_first now_ms ledgers |
   extended now_ms status unit depths scope_path expires_at_ms snapshots
 Writes:
   On extended: the reservation, its due time and expiry; and the tenant's longest life, where this one's is longer than
@@ -37,7 +39,7 @@ Writes:
 ]]
 local api_key, tenant_key, reservation, due, due_tenants, rates = unpack(KEYS)
 local budget_prefix, key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, reservation_id,
-  metadata, stored_bytes = unpack(ARGV)
+  until_ms, metadata, stored_bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
 -- @include ledger/budgets_of_record, ledger/reservation, ledger/usual_grace, ledger/due_tenants
@@ -71,11 +73,18 @@ if status ~= 'ACTIVE' then return {'finalized', status} end
 if not (tonumber(expires_at_ms) and tonumber(grace_ms) and tonumber(max_extensions) and depths and unit) then
   return {'corrupt', reservation}
 end
-if now > tonumber(expires_at_ms) then return {'expired'} end
+-- An extension that arrived in time stays in time, even if ledgers had to turn first.
+local received_ms = until_ms ~= '' and math.min(now, tonumber(until_ms)) or now
+if received_ms > tonumber(expires_at_ms) then return {'expired'} end
 local limit = math.min(tonumber(max_extensions), tonumber(extensions_max))
 if tonumber(extensions or 0) >= limit then return {'max_extensions', limit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
+if budgets.turn then
+  -- @cold ledger/turns
+  local first = turns_due(budgets, now, until_ms)
+  if first then return first end
+end
 local expiry = expires_at_ms + extend_by_ms
 local reply = {'extended', now, status, unit, depths, scope_path, expiry}
 local kept = {'expires_at_ms', expiry, 'extensions', (extensions or 0) + 1, 'extended_ms', (extended_ms or 0) + extend_by_ms,

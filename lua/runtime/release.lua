@@ -27,15 +27,18 @@ ARGV[7]              key_digest      text                    Of the idempotency 
 ARGV[8]              context         text                    The request cause, lines of name and value.
 ARGV[9]              owner           text
 ARGV[10]             reservation_id  text
-ARGV[11]             evidence        text or ''
+ARGV[11]             until_ms        int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
+ARGV[12]             evidence        text or ''
     What evidence attests of the request, in lines; see `evidence/queue`.
-ARGV[12]             kept            n, then n more          Names and values that the record keeps.
+ARGV[13]             kept            n, then n more          Names and values that the record keeps.
 ARGV[kept_to + 1..]  audit           to the end              Names and values of the audit entry, for the admin key.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
-  corrupt key | attested now_ms refused | released now_ms unit estimate depths scope_path snapshots
+  corrupt key | turn_first now_ms ledgers | attested now_ms refused |
+  released now_ms unit estimate depths scope_path snapshots
 Writes:
   On released: the reservation, its due time and expiry, the ledgers, events, the audit entry, the entry of evidence. On
   attested: the entry and its count. Otherwise nothing.
@@ -43,9 +46,9 @@ Writes:
 local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, audit_log, chain, unsealed
   = unpack(KEYS)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, key_digest, context, owner, reservation_id,
-  evidence = unpack(ARGV, 1, 11)
-local kept_from = 13
-local kept_to = 12 + ARGV[12]
+  until_ms, evidence = unpack(ARGV, 1, 12)
+local kept_from = 14
+local kept_to = 13 + ARGV[13]
 local audit_from = kept_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
@@ -82,9 +85,16 @@ if status == 'EXPIRED' then return evaluated(now, 'expired') end
 if status ~= 'ACTIVE' then return evaluated(now, 'finalized', status) end
 local estimate = int64(estimate_text)
 if not (expires_at_ms and grace_ms and estimate and depths and unit) then return {'corrupt', reservation} end
-if now > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
+-- A release that arrived in time stays in time, even if ledgers had to turn first.
+local received_ms = until_ms ~= '' and math.min(now, tonumber(until_ms)) or now
+if received_ms > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
+if budgets.turn then
+  -- @cold ledger/turns
+  local first = turns_due(budgets, now, until_ms)
+  if first then return first end
+end
 local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
 local reply, kept = {'released', now, unit, estimate_text, depths, scope_path}, {unpack(ARGV, kept_from, kept_to)}
 for i = 1, #budgets do

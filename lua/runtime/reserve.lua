@@ -32,8 +32,8 @@ ARGV[9]               amount                    int64
 ARGV[10]              requested_ttl_ms          int64 or ''
 ARGV[11]              grace_ms                  int64
 ARGV[12]              requested_overage_policy  text or ''
-ARGV[13]              swept_until_ms            int64 or ''
-    Holds that were due by then have been expired for this request.
+ARGV[13]              until_ms                  int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
 ARGV[14]              reservation_id            text
 ARGV[15]              policy                    text
     Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
@@ -57,7 +57,7 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
-  unit_mismatch scope units | budget_not_found | sweep_first now_ms |
+  unit_mismatch scope units | budget_not_found | sweep_first now_ms | turn_first now_ms ledgers |
   denied reason scope remaining snapshot holds_due_ms | over_limit scope remaining since | attested now_ms refused |
   reserved now_ms ttl_ms depths snapshots
 Writes:
@@ -68,8 +68,8 @@ Writes:
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, unsigned, days, denials,
   denial_minutes, other_graces, rates = unpack(KEYS, 1, 14)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms,
-  grace_ms, requested_overage_policy, swept_until_ms, reservation_id, policy, denied_per_minute, context,
-  policies_version, policy_from_ms, policy_until_ms, rate_limits, evidence = unpack(ARGV, 1, 22)
+  grace_ms, requested_overage_policy, until_ms, reservation_id, policy, denied_per_minute, context, policies_version,
+  policy_from_ms, policy_until_ms, rate_limits, evidence = unpack(ARGV, 1, 22)
 local budgets_from = 13
 local facts_from = 24
 local facts_to = 23 + ARGV[23]
@@ -159,11 +159,16 @@ if #budgets == 0 then
   if scope then return evaluated(now, 'unit_mismatch', scope, units) end
   return {'budget_not_found'}
 end
+if budgets.turn then
+  -- @cold ledger/turns
+  local first = turns_due(budgets, now, until_ms)
+  if first then return first end
+end
 local reason, blocking = evaluate_denial(budgets, estimate)
 local last_due_ms
 if reason == 'BUDGET_EXCEEDED' then
   -- @cold ledger/evaluate_dead_holds
-  if evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+  if evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
   last_due_ms = evaluate_last_hold(due)
 end
 if reason then

@@ -25,8 +25,8 @@ ARGV[7]     scope_path                text
 ARGV[8]     unit                      text
 ARGV[9]     actual                    int64
 ARGV[10]    requested_overage_policy  text or ''
-ARGV[11]    swept_until_ms            int64 or ''
-    Holds that were due by then have been expired for this request.
+ARGV[11]    until_ms                  int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
 ARGV[12]    event_id                  text
 ARGV[13]    policy                    text                     As in reserve.
 ARGV[14]    context                   text                     The request cause, lines of name and value.
@@ -43,8 +43,8 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
-  inactive status scope | sweep_first now_ms | denied reason scope remaining snapshot holds_due_ms |
-  applied now_ms charged depths snapshots
+  inactive status scope | sweep_first now_ms | turn_first now_ms ledgers |
+  denied reason scope remaining snapshot holds_due_ms | applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -52,7 +52,7 @@ Writes:
 local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt, rates
   = unpack(KEYS, 1, 10)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual,
-  requested_overage_policy, swept_until_ms, event_id, policy, context, action_kind, policies_version, policy_from_ms,
+  requested_overage_policy, until_ms, event_id, policy, context, action_kind, policies_version, policy_from_ms,
   policy_until_ms, stored_bytes = unpack(ARGV, 1, 19)
 local budgets_from = 10
 local kept_from = 20
@@ -96,6 +96,11 @@ if #budgets == 0 then
   if scope then return {'unit_mismatch', scope, units} end
   return {'budget_not_found'}
 end
+if budgets.turn then
+  -- @cold ledger/turns
+  local first = turns_due(budgets, now, until_ms)
+  if first then return first end
+end
 for _, budget in ipairs(budgets) do
   if budget.status ~= 'ACTIVE' then return {'inactive', budget.status, budget_scope(scope_path, budget.depth)} end
 end
@@ -103,7 +108,7 @@ local policy_overage = policy:match('^(%S+)')
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
 if not overage_policy then return {'corrupt', tenant_key} end
 local used = int64(actual)
-if used ~= 0 and overage_short(budgets, used) and evaluate_dead_holds(due, now, swept_until_ms) then
+if used ~= 0 and overage_short(budgets, used) and evaluate_dead_holds(due, now, until_ms) then
   return {'sweep_first', now}
 end
 local charged, reason, blocking = overage_charge(budgets, used, overage_policy)

@@ -15,6 +15,7 @@ mod sealer;
 mod signer;
 mod store_watch;
 pub mod sweep;
+mod turns;
 mod unfinished_work;
 mod unknown_callers;
 mod views;
@@ -39,6 +40,7 @@ pub use outboxes::Outboxes;
 pub use sealer::{SealPass, Sealer, Tail};
 pub use signer::BacklogGauge;
 pub use store_watch::{LatencyLimit, PROBE_PERIOD, StoreWatch};
+pub use turns::Turns;
 pub use unfinished_work::{ThresholdCopies, UnfinishedWork};
 pub use views::{EventFollower, ViewPass};
 
@@ -146,6 +148,7 @@ pub fn start(
     let (source, detected) = (words.runtime_source, DetectorMetrics::register(registry)?);
     let events = DueEvents::new(store(), clock.clone(), source, detected.clone(), registry)?;
     workers.start(events, &leases);
+    workers.start(Turns::new(store(), clock.clone(), registry)?, &leases);
     let (source, limit) = (words.dispatcher_source, LatencyLimit::default());
     workers.start(StoreWatch::new(store(), source, limit, detected), &leases);
     let (lanes, signal) = (settings.lane_concurrency, Arc::clone(&queued));

@@ -87,7 +87,10 @@ impl SignedAmount {
 /// A figure of a ledger, in the record's unit.
 impl Recorded for Amount {
     fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
-        let amount = Self::new(record.read("unit")?, record.integer(field)?);
+        let Some(value) = record.optional(field)? else {
+            return Ok(None);
+        };
+        let amount = Self::new(record.read("unit")?, value);
         amount.map(Some).ok_or_else(|| RecordError::of(field))
     }
 }

@@ -20,6 +20,8 @@ pub enum Actor {
     AdminOnBehalfOf(Option<AdminKeyName>),
     /// The service itself: sweeps and dispatchers.
     System,
+    /// A plan of the operator's: the period of a budget.
+    Scheduler,
 }
 
 impl Actor {
@@ -30,6 +32,7 @@ impl Actor {
             Self::Admin(_) => EventActorType::Admin,
             Self::AdminOnBehalfOf(_) => EventActorType::AdminOnBehalfOf,
             Self::System => EventActorType::System,
+            Self::Scheduler => EventActorType::Scheduler,
         }
     }
 
@@ -39,7 +42,7 @@ impl Actor {
             Self::Admin(name) | Self::AdminOnBehalfOf(name) => {
                 name.as_ref().map(AdminKeyName::as_str)
             }
-            Self::ApiKey(_) | Self::UnknownKey | Self::System => None,
+            Self::ApiKey(_) | Self::UnknownKey | Self::System | Self::Scheduler => None,
         }
     }
 
@@ -76,6 +79,24 @@ impl Cause {
             request_id: None,
             trace_id: TraceId::mint(),
             trace_flags: None,
+        }
+    }
+
+    /// The turn of ledgers whose period is over: part of the sweep, as the operator has planned it.
+    pub fn turn() -> Self {
+        Self {
+            actor: Actor::Scheduler,
+            ..Self::sweep()
+        }
+    }
+
+    /// The turn of ledgers that this request met, which it names.
+    pub fn turn_met(&self) -> Self {
+        Self {
+            request_id: self.request_id.clone(),
+            trace_id: self.trace_id.clone(),
+            trace_flags: self.trace_flags.clone(),
+            ..Self::turn()
         }
     }
 

@@ -12,6 +12,7 @@ pub fn json_of(name: &str, text: &str) -> Option<Json> {
         | "amount"
         | "api_keys_revoked"
         | "blocked_cidr_count"
+        | "carried"
         | "budgets_closed"
         | "count"
         | "debt"

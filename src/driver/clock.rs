@@ -49,6 +49,11 @@ impl Clock {
         }
     }
 
+    /// What is due by this time is due beyond doubt.
+    pub fn trusted_now_ms(&self) -> i64 {
+        self.trusted_ms(self.now_ms())
+    }
+
     /// Holds due before this time are over beyond doubt, at a moment when Redis's clock reads `redis_ms`.
     pub fn trusted_ms(&self, redis_ms: i64) -> i64 {
         let monitor = self.monitor.lock();

@@ -62,6 +62,8 @@ words! {
         Stale,
         /// Holds past their grace period were expired first.
         SweepFirst,
+        /// Ledgers whose period or increase is over turned first.
+        TurnFirst,
         /// The caller assumed another UTC day than Redis.
         Clock,
         /// The process looked up the tenant of an API key that it had not seen.

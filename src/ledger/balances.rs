@@ -3,6 +3,7 @@
 use super::Ledger;
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
+use crate::domain::budget::projection::projected;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{ScopePath, SegmentFilter};
@@ -77,15 +78,20 @@ impl Walk for BalanceWalk<'_> {
         let BalancesReply::Listed {
             scope_filter,
             complete,
-            entry_fields: found,
-            ..
+            entry_fields_record: found,
+            now_ms,
         } = RuntimeTarget::default().named(found)?;
         let is_listed = |balance: &Balance| {
             let scope = &balance.scope_path;
             self.segments.matches(scope) && scope_filter.admits(scope.as_str())
         };
-        let entries = found.into_iter().map(|(entry, fields)| {
-            let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));
+        let now_ms = store.clock().trusted_ms(now_ms);
+        let entries = found.into_iter().map(|(entry, fields, turning)| {
+            let record = match turning.is_empty() {
+                true => Ok(fields_of(&LEDGER_FIELDS, fields.0)),
+                false => projected(&turning, now_ms).map(|record| Some(record.into_owned())),
+            };
+            let balance = record.and_then(|record| balance_of(&entry, record));
             let balance = readable("ledger", &entry, balance).flatten();
             Entry {
                 position: Position::of_id(entry),

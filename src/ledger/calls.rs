@@ -19,7 +19,7 @@ use crate::store::runtime::replay::{Replay, ReplayReply};
 use crate::store::runtime::target::RuntimeTarget;
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::target::Target as _;
-use crate::store::{ExtraRoundTrip, Lane, MemoryStep, ScriptError, StoreError};
+use crate::store::{ExtraRoundTrip, Lane, MemoryStep, ScriptError, Store, StoreError};
 
 /// Denials of a tenant that emit an event each in a minute. Those beyond are counted, and one event has their number: a denial costs
 /// its caller nothing, an event about 1 KB for months.
@@ -87,8 +87,9 @@ const REPETITIONS_MAX: usize = 64;
 /// The assumptions of a call.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    /// Dead holds of the tenant that were due by then have been expired; none at the first call.
-    pub swept_until_ms: Option<i64>,
+    /// The clock of the first call, as far as it is trusted: dead holds that were due by then have been expired, and ledgers have
+    /// turned. None at the first call.
+    pub until_ms: Option<i64>,
     /// The policy that applies. Only for a request about a scope.
     pub policy: PolicySelection,
 }
@@ -96,11 +97,19 @@ pub(super) struct Attempt {
 /// Makes the first outcome of a repeated request a reply of the script that stores it.
 type ToReply<O> = fn(ReplayReply) -> O;
 
+impl Attempt {
+    fn until(&mut self, now_ms: i64, store: &Store) -> i64 {
+        let trusted = || store.clock().trusted_ms(now_ms);
+        *self.until_ms.get_or_insert_with(trusted)
+    }
+}
+
 /// How a script of the runtime plane is run.
 pub(super) struct RunOptions<'a, O> {
     by: DecidedBy,
     tenant: &'a TenantId,
     target: RuntimeTarget<'a>,
+    cause: &'a Cause,
     draft: Option<&'a Draft<'a>>,
     /// Finds the first outcome of a repeated request.
     replay: Option<(&'a Replay<'a>, ToReply<O>)>,
@@ -112,12 +121,14 @@ impl<'a, O> RunOptions<'a, O> {
         by: DecidedBy,
         tenant: &'a TenantId,
         target: RuntimeTarget<'a>,
+        cause: &'a Cause,
         draft: Option<&'a Draft<'a>>,
     ) -> Self {
         Self {
             by,
             tenant,
             target,
+            cause,
             draft,
             replay: None,
         }
@@ -206,9 +217,15 @@ impl Ledger {
                     continue;
                 }
                 (Refused::SweepFirst { now_ms }, _) => {
-                    let trusted_ms = self.store.clock().trusted_ms(now_ms);
-                    let until_ms = *attempt.swept_until_ms.get_or_insert(trusted_ms);
+                    let until_ms = attempt.until(now_ms, &self.store);
                     self.expire_dead_holds(tenant, until_ms).await?;
+                    continue;
+                }
+                (Refused::TurnFirst { now_ms, ledgers }, _) => {
+                    let until_ms = attempt.until(now_ms, &self.store);
+                    self.store
+                        .turn_first(tenant, &ledgers, until_ms, options.cause)
+                        .await?;
                     continue;
                 }
                 (refused, _) => target.error(refused, C::SIGNATURE),
@@ -285,7 +302,7 @@ mod tests {
                 // The caller repeats such a call or handles the word itself.
                 let is_of_call = matches!(
                     word,
-                    "clock" | "stale" | "sweep_first" | "memory_full" | "attested"
+                    "clock" | "stale" | "sweep_first" | "turn_first" | "memory_full" | "attested"
                 );
                 let error = target.error(refused, signature);
                 let is_known = is_of_call || !matches!(error, StoreError::Reply { .. });

@@ -55,14 +55,20 @@ impl Ledger {
             amount: Some(request.actual),
             ..RuntimeTarget::reservation(reservation_id)
         };
-        let options = RunOptions::new(DecidedBy::Commit, &caller.tenant, target, draft.as_ref());
+        let options = RunOptions::new(
+            DecidedBy::Commit,
+            &caller.tenant,
+            target,
+            cause,
+            draft.as_ref(),
+        );
         let reply = self.run_with_policy(options, |attempt| Commit {
             caller,
             payload_hash: body.payload_hash.as_str(),
             unit: request.actual.unit().as_str(),
             actual: request.actual.value(),
             key_digest: &key_digest,
-            swept_until_ms: attempt.swept_until_ms,
+            until_ms: attempt.until_ms,
             reservation_id,
             context: &context,
             stored_bytes: stored_bytes.clone(),

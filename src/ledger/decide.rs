@@ -78,7 +78,7 @@ impl Ledger {
                 scope_path: scope_path.as_str(),
                 unit: unit.as_str(),
                 amount,
-                swept_until_ms: attempt.swept_until_ms,
+                until_ms: attempt.until_ms,
                 outcome_status,
                 caps: caps.map(Caps::to_json),
                 denied_per_minute: self.denied_per_minute(caller),
@@ -102,7 +102,7 @@ impl Ledger {
             permission: "reservations:create",
         };
         let target = RuntimeTarget::scope(&scope_path, request.estimate);
-        let options = RunOptions::new(by, &caller.tenant, target, draft.as_ref())
+        let options = RunOptions::new(by, &caller.tenant, target, cause, draft.as_ref())
             .or_replay(&replay, DecideReply::from);
         let (reply, policy) = self.run_with_policy(options, call).await?;
         let (mut outcome, now_ms) = match reply {

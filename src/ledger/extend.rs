@@ -5,6 +5,7 @@ use super::calls::RunOptions;
 use super::decisions::DecidedBy;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
@@ -64,6 +65,7 @@ impl Ledger {
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
         body: &HashedRequest<ReservationExtendRequest>,
+        cause: &Cause,
     ) -> Result<ReservationExtendResponse, StoreError> {
         self.refuse_foreign(caller, reservation_id, "reservations:extend")
             .await?;
@@ -71,14 +73,15 @@ impl Ledger {
         let key_digest = request.idempotency_key.digest();
         let metadata = request.metadata.as_ref();
         let target = RuntimeTarget::reservation(reservation_id);
-        let options = RunOptions::new(DecidedBy::Extend, &caller.tenant, target, None);
-        let reply = self.run_with_policy(options, |_| Extend {
+        let options = RunOptions::new(DecidedBy::Extend, &caller.tenant, target, cause, None);
+        let reply = self.run_with_policy(options, |attempt| Extend {
             caller,
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
             extend_by_ms: request.extend_by_ms,
             extensions_max: EXTENSIONS_MAX,
             reservation_id,
+            until_ms: attempt.until_ms,
             metadata: metadata.map(FreeObject::as_str),
             stored_bytes: self.counted_bytes(metadata.map_or(0, |it| it.as_str().len())),
         });

@@ -55,8 +55,8 @@ impl Ledger {
         .collect();
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = RuntimeTarget::reservation(reservation_id);
-        let options = RunOptions::new(DecidedBy::Release, &owner, target, draft.as_ref());
-        let reply = self.run_with_policy(options, |_| Release {
+        let options = RunOptions::new(DecidedBy::Release, &owner, target, cause, draft.as_ref());
+        let reply = self.run_with_policy(options, |attempt| Release {
             caller: caller.into(),
             audited: matches!(caller, Caller::Admin(_)),
             payload_hash: body.payload_hash.as_str(),
@@ -64,6 +64,7 @@ impl Ledger {
             context: &context,
             owner: &owner,
             reservation_id,
+            until_ms: attempt.until_ms,
             evidence,
             kept: Counted(&kept),
             audit: &audit,

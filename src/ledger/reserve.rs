@@ -72,7 +72,7 @@ impl Ledger {
                 requested_ttl_ms: request.ttl_ms,
                 grace_ms: request.grace_period_ms,
                 requested_overage_policy: request.overage_policy.map(OveragePolicy::as_str),
-                swept_until_ms: attempt.swept_until_ms,
+                until_ms: attempt.until_ms,
                 reservation_id: &id,
                 policy: policy_words(policy),
                 denied_per_minute: self.denied_per_minute(caller),
@@ -97,8 +97,14 @@ impl Ledger {
         };
         let refused = |error: &StoreError| self.traffic.refused(&caller.tenant, error);
         let target = RuntimeTarget::scope(&scope_path, request.estimate);
-        let options = RunOptions::new(DecidedBy::Reserve, &caller.tenant, target, draft.as_ref())
-            .or_replay(&replay, ReserveReply::from);
+        let options = RunOptions::new(
+            DecidedBy::Reserve,
+            &caller.tenant,
+            target,
+            cause,
+            draft.as_ref(),
+        )
+        .or_replay(&replay, ReserveReply::from);
         let created = self.run_with_policy(options, call).await;
         match created.inspect_err(refused)? {
             (

@@ -111,7 +111,7 @@ impl Ledger {
             unit: unit.as_str(),
             actual: request.actual.value(),
             requested_overage_policy: request.overage_policy.map(OveragePolicy::as_str),
-            swept_until_ms: attempt.swept_until_ms,
+            until_ms: attempt.until_ms,
             event_id: event_id.as_str(),
             policy: policy_words(attempt.policy.policy.as_deref()),
             context: &context,
@@ -132,7 +132,7 @@ impl Ledger {
             permission: "reservations:commit",
         };
         let target = RuntimeTarget::scope(&scope_path, request.actual);
-        let options = RunOptions::new(DecidedBy::UsageEvent, &caller.tenant, target, None)
+        let options = RunOptions::new(DecidedBy::UsageEvent, &caller.tenant, target, cause, None)
             .or_replay(&replay, UsageEventReply::from);
         let (reply, _) = self.run_with_policy(options, call).await?;
         let (charged, balances) = match reply {

@@ -243,7 +243,7 @@ impl Store {
         Ok(reply)
     }
 
-    /// Corrects the estimate of Redis's clock by replies that carry it: `clock`, `sweep_first` and `stale`, after which the
+    /// Corrects the estimate of Redis's clock by replies that carry it: `clock`, `sweep_first`, `turn_first` and `stale`, after which the
     /// script is called again, and `reserved`, so that the clock monitor sees every reserve.
     fn learn_clock(&self, sent: Instant, reply: &Value) {
         let Value::Array(fields) = reply else { return };
@@ -252,7 +252,7 @@ impl Store {
         };
         if matches!(
             &word[..],
-            b"clock" | b"stale" | b"sweep_first" | b"reserved"
+            b"clock" | b"stale" | b"sweep_first" | b"turn_first" | b"reserved"
         ) {
             self.inner.clock.observe(sent, Instant::now(), *now_ms);
         }

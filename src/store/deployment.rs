@@ -15,7 +15,7 @@ use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::{ScriptCall, signature};
 
 signature! {
-    /// Reads how a deployment was started, or starts one. The values of the first caller stay.
+    /// Reads how a deployment was started, or starts one. The values of the first caller stay, but for an older layout.
     META: Meta -> MetaReply = "deployment/meta", flags "allow-oom";
     keys of deployment { write meta(); }
     args {
@@ -25,6 +25,8 @@ signature! {
         /// 32 random bytes, base64url; empty: only read.
         secret: &'a str,
         dialect: &'a str,
+        /// Whether the caller may raise an older layout to its own.
+        may_raise: bool,
     }
     replies {
         missing: Missing,
@@ -32,11 +34,11 @@ signature! {
             layout: Option<String>, partitions: Option<String>, secret: Option<String>, dialect: Option<String>,
         },
     }
-    writes "All four fields at once, if the key does not exist and a secret is given."
+    writes "All four fields at once, if the key does not exist and a secret is given. The layout, if it is raised."
 }
 
 /// The newest layout of the data that this binary reads and writes.
-pub const LAYOUT: i64 = 1;
+pub const LAYOUT: i64 = 2;
 
 /// Tenants are hashed onto this many partitions. Fixed for the life of a deployment.
 pub const PARTITIONS: i64 = 1024;
@@ -105,6 +107,7 @@ impl Store {
                 partitions: PARTITIONS,
                 secret,
                 dialect,
+                may_raise: self.inner.options.may_start,
             };
             meta.on(keys, self.today())
         };
@@ -273,7 +276,7 @@ mod tests {
             result.expect_err("a refusal").to_string()
         };
         assert!(checked("1", "1024", secret(), "service").is_ok());
-        assert!(refusal(checked("2", "1024", secret(), "service")).contains("layout 2"));
+        assert!(refusal(checked("3", "1024", secret(), "service")).contains("layout 3"));
         assert!(refusal(checked("1", "256", secret(), "service")).contains("256 partitions"));
         assert!(
             refusal(checked("1", "1024", secret(), "cycles")).contains("BUDGET_DIALECT=cycles")

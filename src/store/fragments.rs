@@ -27,6 +27,8 @@ fragments! {
     "ledger/budgets_of_record",
     "ledger/budgets_of_keys",
     "ledger/holds",
+    "ledger/turns",
+    "ledger/renewal",
     "ledger/ledger_charge",
     "ledger/ledger_hold",
     "ledger/announced",

@@ -29,12 +29,14 @@ ARGV[10]    amount        int64
 ARGV[11]    spent         int64 or ''  The value that RESET_SPENT sets.
 ARGV[12]    reason        text or ''
 ARGV[13]    foreign       1 or 0       Whether the scope is another tenant's.
-ARGV[14..]  audit         to the end   Names and values of the audit entry.
+ARGV[14]    until_ms      int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
+ARGV[15..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign_budget | budget_not_found |
-  budget_frozen | budget_closed | corrupt key | budget_exceeded snapshot | out_of_range |
+  budget_frozen | budget_closed | corrupt key | turn_first now_ms ledgers | budget_exceeded snapshot | out_of_range |
   funded at allocated remaining debt spent
 Writes:
   On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit
@@ -43,8 +45,8 @@ Writes:
 local api_key, tenant_key, budget_key, over_limit_or_in_debt, idempotency_due, event_log, outbox, days, audit_log,
   chain, unsealed, short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, operation, amount, spent, reason,
-  foreign = unpack(ARGV, 1, 13)
-local audit_from = 14
+  foreign, until_ms = unpack(ARGV, 1, 14)
+local audit_from = 15
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, base/int64
 -- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
@@ -69,6 +71,11 @@ if budget.status == 'CLOSED' then return {'budget_closed'} end
 local ledger_id, base_spent, base_debt = unpack(redis.call('HMGET', budget_key, 'ledger_id', 'base_spent', 'base_debt'))
 base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
 if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt) then return {'corrupt', budget_key} end
+if budget.turns_at_ms then
+  -- @cold ledger/turns
+  local first = turns_due({budget}, now, until_ms)
+  if first then return first end
+end
 local refused = funding_refusal(budget, operation, int64(amount), int64(spent ~= '' and spent or '0'))
 if refused == 'corrupt' then return {'corrupt', budget_key} end
 if refused == 'budget_exceeded' then return {'budget_exceeded', budget_snapshot(budget)} end
@@ -84,7 +91,7 @@ end
 local reply = {'funded', now, int64_text(before.allocated), int64_text(budget.allocated),
   int64_text(before.remaining), int64_text(budget.remaining), int64_text(before.debt), int64_text(budget.debt),
   int64_text(before.spent), int64_text(budget.spent)}
-funding_write(budget, base_spent, base_debt, now)
+funding_write(budget, base_spent, base_debt, funding_fields(budget, operation, now))
 local request, audit = {'data.ledger_id', ledger_id}, {unpack(ARGV, audit_from)}
 if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end
 if operation == 'RESET_SPENT' then

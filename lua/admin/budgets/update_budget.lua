@@ -7,14 +7,15 @@ The audit entry gets the resource.
 KEYS[1]   write  tenant_key             hash    tenant:<tenant>
 KEYS[2]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
 KEYS[3]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[4]   write  event_log              stream  events:<tenant>:<day>
-KEYS[5]   write  outbox                 stream  outbox
-KEYS[6]   write  days                   zset    days
-KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
-KEYS[8]   write  chain                  hash    chain:<tenant>
-KEYS[9]   write  unsealed               set     unsealed
-KEYS[10]  write  short_lived            hash    short_lived:<tenant>
-KEYS[11]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+KEYS[4]   write  turns                  zset    turns
+KEYS[5]   write  event_log              stream  events:<tenant>:<day>
+KEYS[6]   write  outbox                 stream  outbox
+KEYS[7]   write  days                   zset    days
+KEYS[8]   write  audit_log              stream  audit:<tenant>:<day>
+KEYS[9]   write  chain                  hash    chain:<tenant>
+KEYS[10]  write  unsealed               set     unsealed
+KEYS[11]  write  short_lived            hash    short_lived:<tenant>
+KEYS[12]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day              yyyymmdd
 ARGV[2]                 day_start_ms     int64
@@ -24,22 +25,27 @@ ARGV[5]                 tenant           text
 ARGV[6]                 scope            text
 ARGV[7]                 unit             text
 ARGV[8]                 overdraft_limit  int64 or ''
-ARGV[9]                 changes          n, then n more
+ARGV[9]                 until_ms         int64 or ''
+    Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
+ARGV[10]                bounds           text or ''
+    Of a period that is set, start and end of the present one; `none` if it is removed.
+ARGV[11]                changes          n, then n more
     A member of the request, the field of the record, then = and the value, or '' to remove the field.
 ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | budget_not_found |
-  corrupt key | budget_closed | updated record
+  corrupt key | budget_closed | turn_first now_ms ledgers | carry_limit_alone | updated record
 Writes:
-  On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry.
-  Otherwise nothing.
+  On updated: the ledger, its places in the index of those over their limit or in debt and of those that turn, events,
+  the audit entry. Otherwise nothing.
 ]]
-local tenant_key, budget_key, over_limit_or_in_debt, event_log, outbox, days, audit_log, chain, unsealed, short_lived,
-  idempotency = unpack(KEYS)
-local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit = unpack(ARGV, 1, 8)
-local changes_from = 10
-local changes_to = 9 + ARGV[9]
+local tenant_key, budget_key, over_limit_or_in_debt, turns, event_log, outbox, days, audit_log, chain, unsealed,
+  short_lived, idempotency = unpack(KEYS)
+local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit, until_ms, bounds
+  = unpack(ARGV, 1, 10)
+local changes_from = 12
+local changes_to = 11 + ARGV[11]
 local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
@@ -58,11 +64,41 @@ local ledger_id = budget and redis.call('HGET', budget_key, 'ledger_id')
 local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit)
 if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end
 if budget.status == 'CLOSED' then return {'budget_closed'} end
+if budget.turns_at_ms then
+  -- @cold ledger/turns
+  local first = turns_due({budget}, now, until_ms)
+  if first then return first end
+end
 local set, removed, changed = record_changes(budget_key, ARGV, changes_from, changes_to)
 if overdraft_limit ~= '' then
   limit = int64(overdraft_limit)
   if overdraft_limit ~= budget.limit then changed[#changed + 1] = 'overdraft_limit' end
   set[#set + 1], set[#set + 2] = 'overdraft_limit', overdraft_limit
+end
+
+-- A field as it is after the change.
+local function field_after(name)
+  for i = 1, #set, 2 do
+    if set[i] == name then return set[i + 1] end
+  end
+  for _, field in ipairs(removed) do
+    if field == name then return false end
+  end
+  return redis.call('HGET', budget_key, name)
+end
+
+if field_after('carry_limit') and field_after('rollover_policy') ~= 'CARRY_FORWARD' then return {'carry_limit_alone'} end
+local turns_at_ms
+if bounds ~= '' then
+  local first, last = bounds:match('^(%S+) (%S+)$')
+  -- Its next turn finds out when it is due.
+  turns_at_ms = first and '1' or ''
+  for i = 1, #set, 2 do
+    if set[i] == 'period_allocated' and set[i + 1] == 'allocated' then set[i + 1] = budget.allocated end
+  end
+  for name, value in pairs({turns_at_ms = turns_at_ms, period_start = first, period_end = last}) do
+    set[#set + 1], set[#set + 2] = name, value
+  end
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end
@@ -71,6 +107,8 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is changed.
 if over ~= budget.over then over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
+if turns_at_ms == '1' then redis.call('ZADD', turns, 1, tenant .. ' ' .. unit .. ' ' .. scope) end
+if turns_at_ms == '' then redis.call('ZREM', turns, tenant .. ' ' .. unit .. ' ' .. scope) end
 redis.call('HSET', budget_key, 'updated_at_ms', now, unpack(set))
 if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end
 local events = events_new(event_log, outbox, tenant, day, now, context)

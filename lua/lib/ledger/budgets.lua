@@ -10,15 +10,16 @@ local DEPTHS = {'1', '2', '3', '4', '5', '6'}
 -- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that nothing is computed with stay
 -- strings.
 local function budget_read(key, depth)
-  local status, remaining, reserved, spent, allocated, debt, limit, over, announced =
+  local status, remaining, reserved, spent, allocated, debt, limit, over, announced, turns_at_ms =
     unpack(redis.call('HMGET', key, 'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-      'is_over_limit', 'announced'))
+      'is_over_limit', 'announced', 'turns_at_ms'))
   if not status and not remaining and not allocated then return false end
   remaining, reserved = int64(remaining), int64(reserved)
   if not (status and remaining and reserved and spent and allocated and debt and limit) then return nil end
   return {
     key = key, depth = depth, status = status, remaining = remaining, reserved = reserved, spent = spent,
     allocated = allocated, debt = debt, limit = limit, over = over == '1', announced = announced,
+    turns_at_ms = turns_at_ms ~= '' and turns_at_ms or nil,
   }
 end
 

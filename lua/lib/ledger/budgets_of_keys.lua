@@ -1,13 +1,16 @@
 --[[ budgets_of_keys: reads the ledgers of the scopes that a request names by their keys. ]]
 -- @include ledger/budgets
 
--- Returns the ledgers among the enclosing scopes, root first; or nil and the key of a corrupt one.
+-- Returns the ledgers among the enclosing scopes, root first, and in `turn` whether any turns; or nil and the key of a corrupt one.
 local function budgets_read(keys, first)
   local budgets = {}
   for i = first, #keys do
     local budget = budget_read(keys[i], DEPTHS[i - first + 1])
     if budget == nil then return nil, keys[i] end
-    if budget then budgets[#budgets + 1] = budget end
+    if budget then
+      budgets[#budgets + 1] = budget
+      budgets.turn = budgets.turn or budget.turns_at_ms
+    end
   end
   return budgets
 end

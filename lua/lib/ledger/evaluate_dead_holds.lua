@@ -3,11 +3,11 @@ evaluate_dead_holds: finds the holds that matter to an operation that lacks fund
 may still use, and the last one to end.
 ]]
 
--- Returns whether the tenant has such holds. swept_until_ms: the clock of the first call, so that a caller sweeps a bounded
+-- Returns whether the tenant has such holds. until_ms: the clock of the first call, so that a caller sweeps a bounded
 -- number.
-local function evaluate_dead_holds(due, now, swept_until_ms)
+local function evaluate_dead_holds(due, now, until_ms)
   local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-  local before = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+  local before = until_ms ~= '' and math.min(now, tonumber(until_ms)) or now
   return first[2] and tonumber(first[2]) < before
 end
 

@@ -4,14 +4,32 @@ range is still a refusal; `reserved` never moves.
 ]]
 -- @include base/int64, base/int64_wrapping, ledger/announced, ledger/announced_write, ledger/thresholds_crossed, log/events
 
--- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: the value that RESET_SPENT sets. The figures as
--- they were stay in `before`.
-local function funding_refusal(budget, operation, amount, spent)
-  local before = {
+-- Returns the figures as they are, or nil if one is corrupt.
+local function funding_figures(budget)
+  local figures = {
     allocated = int64(budget.allocated), remaining = budget.remaining, reserved = budget.reserved,
     spent = int64(budget.spent), debt = int64(budget.debt), limit = int64(budget.limit), over = budget.over,
   }
-  if not (before.allocated and before.spent and before.debt and before.limit) then return 'corrupt' end
+  return figures.allocated and figures.spent and figures.debt and figures.limit and figures
+end
+
+-- Moves the ledger in memory. Returns false if a figure is corrupt or what remains would leave 64 bits. The figures as they were
+-- stay in `before`.
+local function funding_move(budget, allocated, spent, debt)
+  local before, remaining = funding_figures(budget), int64_sub(allocated, spent)
+  remaining = remaining and int64_sub(remaining, budget.reserved)
+  remaining = remaining and int64_sub(remaining, debt)
+  if not (before and remaining) then return false end
+  budget.before, budget.allocated, budget.remaining = before, allocated, remaining
+  budget.spent, budget.debt, budget.over = spent, debt, int64_lt(before.limit, debt)
+  return true
+end
+
+-- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: the value that RESET_SPENT sets. The figures as
+-- they were stay in `before`.
+local function funding_refusal(budget, operation, amount, spent)
+  local before = funding_figures(budget)
+  if not before then return 'corrupt' end
   local after = {spent = before.spent, debt = before.debt}
   if operation == 'CREDIT' then
     after.allocated, after.remaining = int64_add(before.allocated, amount), int64_add(before.remaining, amount)
@@ -24,8 +42,13 @@ local function funding_refusal(budget, operation, amount, spent)
     after.allocated = int64_add(before.allocated, int64_sub(amount, repaid))
     after.remaining = int64_add(before.remaining, amount)
   else
-    if operation == 'RESET_SPENT' then after.spent = spent end
-    after.allocated, after.remaining = amount, int64_sub(amount, after.spent)
+    if operation == 'RENEW' then
+      -- @cold ledger/renewal
+      after.allocated, after.spent, after.debt = renewal(budget, before)
+    else
+      after.allocated, after.spent = amount, operation == 'RESET_SPENT' and spent or before.spent
+    end
+    after.remaining = int64_sub(after.allocated, after.spent)
     after.remaining = after.remaining and int64_sub(after.remaining, before.reserved)
     after.remaining = after.remaining and int64_sub(after.remaining, after.debt)
   end
@@ -37,12 +60,22 @@ local function funding_refusal(budget, operation, amount, spent)
   return nil
 end
 
--- Writes the ledger. Its base moves by the same amounts, so that it still adds up with its records.
-local function funding_write(budget, base_spent, base_debt, now)
+-- Operations after which a charge from before cannot be given back.
+local FUNDING_EPOCHS = {RENEW = true, RESET_SPENT = true}
+
+-- Returns names and values of the fields that an operator's funding sets besides the figures.
+local function funding_fields(budget, operation, now)
+  if not FUNDING_EPOCHS[operation] then return 'updated_at_ms', now end
+  return 'updated_at_ms', now, 'epoch', (tonumber(budget_field(budget.key, 'epoch') or 0) or 0) + 1
+end
+
+-- Writes the ledger. Its base moves by the same amounts, so that it still adds up with its records. The rest: names and values of
+-- other fields.
+local function funding_write(budget, base_spent, base_debt, ...)
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'spent', budget.spent, 'allocated', budget.allocated,
-    'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0', 'updated_at_ms', now,
+    'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0',
     'base_spent', int64_wrapping_add(base_spent, int64_sub(budget.spent, budget.before.spent)),
-    'base_debt', int64_wrapping_add(base_debt, int64_sub(budget.debt, budget.before.debt)))
+    'base_debt', int64_wrapping_add(base_debt, int64_sub(budget.debt, budget.before.debt)), ...)
   if not budget.over then redis.call('HDEL', budget.key, 'over_limit_by') end
 end
 
@@ -64,21 +97,14 @@ end
 
 local FUNDING_EVENTS = {
   CREDIT = 'budget.funded', DEBIT = 'budget.debited', RESET = 'budget.reset', RESET_SPENT = 'budget.reset_spent',
-  REPAY_DEBT = 'budget.debt_repaid',
+  RENEW = 'budget.period_started', REPAY_DEBT = 'budget.debt_repaid',
 }
 
--- Emits the events. request: names and values of the funding event besides the figures.
-local function funding_events(events, budget, operation, unit, scope, thresholds, request)
-  local data = {'data.unit', unit, 'data.operation', operation, unpack(request)}
-  for _, state in ipairs({{'data.previous_state.', budget.before}, {'data.new_state.', budget}}) do
-    for _, figure in ipairs({'allocated', 'remaining', 'debt', 'spent', 'reserved'}) do
-      data[#data + 1], data[#data + 2] = state[1] .. figure, state[2][figure]
-    end
-    data[#data + 1], data[#data + 2] = state[1] .. 'status', budget.status
-  end
-  event_append(events, FUNDING_EVENTS[operation], scope, data)
+-- Emits what follows from the move: thresholds, in one direction alone if `only` names it, and the limit of the debt.
+local function funding_consequences(events, budget, unit, scope, thresholds, only)
   local used = int64_add(budget.spent, budget.reserved) or INT64_MAX
   local crossed, direction = funding_crossed(budget, thresholds, used)
+  if only and direction ~= only then crossed, direction = {}, nil end
   for _, millionths in ipairs(crossed) do
     event_append(events, 'budget.threshold_crossed', scope, {'data.unit', unit, 'data.threshold_millionths', millionths,
       'data.direction', direction, 'data.allocated', budget.allocated, 'data.remaining', budget.remaining,
@@ -92,4 +118,18 @@ local function funding_events(events, budget, operation, unit, scope, thresholds
       {'data.unit', unit, 'data.debt', budget.debt, 'data.overdraft_limit', budget.limit,
         'data.is_over_limit', budget.over and '1' or '0'})
   end
+end
+
+-- Emits the events. request: names and values of the funding event besides the figures.
+local function funding_events(events, budget, operation, unit, scope, thresholds, request)
+  local data = {'data.unit', unit, 'data.operation', operation, unpack(request)}
+  for _, fact in ipairs(budget.renewed or {}) do data[#data + 1] = fact end
+  for _, state in ipairs(budget.renewed and {} or {{'data.previous_state.', budget.before}, {'data.new_state.', budget}}) do
+    for _, figure in ipairs({'allocated', 'remaining', 'debt', 'spent', 'reserved'}) do
+      data[#data + 1], data[#data + 2] = state[1] .. figure, state[2][figure]
+    end
+    data[#data + 1], data[#data + 2] = state[1] .. 'status', budget.status
+  end
+  event_append(events, FUNDING_EVENTS[operation], scope, data)
+  funding_consequences(events, budget, unit, scope, thresholds)
 end

@@ -9,6 +9,7 @@ use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;
+use crate::domain::record::Record;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::search::Search;
@@ -238,7 +239,8 @@ impl Walk for BudgetWalk<'_> {
             let tenant = entry.text().and_then(TenantId::parse)?;
             Some(store.ledger_key(&tenant, &entry.id))
         };
-        let read = |_: &Position, record: &_| BudgetLedger::from_record(record);
+        let now_ms = store.clock().trusted_now_ms();
+        let read = |_: &Position, record: &Record| BudgetLedger::at(record, now_ms);
         let step = records::step(store, "ledger", (entries, complete), (key, &FIELDS), read);
         let scopes = &self.scopes;
         let is_listed =

@@ -10,20 +10,25 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
+use crate::domain::budget::period::BudgetPeriod;
+use crate::domain::budget::projection::IDLE;
 use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::fields::Patch;
 use crate::domain::ids::TenantId;
-use crate::domain::record::{audited, set_fields};
+use crate::domain::moment::Moment;
+use crate::domain::record::{Record, RecordError, audited, set_fields};
 use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::{BudgetScope, Level};
-use crate::store::StoreError;
 pub use crate::store::admin::budgets::FundReply;
 use crate::store::admin::budgets::{
     CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, Fund, LookupBudget,
     LookupBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
-use crate::store::signature::{Counted, Refused};
+use crate::store::signature::{Counted, Refused, ScriptCall};
 use crate::store::target::{Creation, Target};
+use crate::store::{Lane, Pair, ScriptError, StoreError};
 
 /// A funding operation.
 #[derive(Debug)]
@@ -34,9 +39,11 @@ pub struct Funding {
     pub scope: BudgetScope,
     /// The action.
     pub operation: FundingOperation,
-    /// By how much, in the ledger's unit.
-    pub amount: Amount,
-    /// The value that RESET_SPENT sets, in the same unit; `None`: not given, so 0.
+    /// Unit of the ledger.
+    pub unit: Unit,
+    /// By how much, in that unit; `None` for RENEW.
+    pub amount: Option<i64>,
+    /// The value that RESET_SPENT sets, in that unit; `None`: not given, so 0.
     pub spent: Option<i64>,
     /// Recorded in the event and in the audit entry.
     pub reason: Option<String>,
@@ -101,6 +108,7 @@ impl Target for BudgetTarget {
             Refused::BudgetClosed => R::Closed(budget),
             Refused::ForeignBudget => R::OfOtherTenant(budget.scope),
             Refused::OutOfRange => R::OutOfRange(budget),
+            Refused::CarryLimitAlone => R::CarryLimitAlone,
             Refused::BudgetExceeded { ref snapshot } => R::Exceeded {
                 requested: self.requested?,
                 balance: Box::new(Balance::from_snapshot(
@@ -161,11 +169,35 @@ impl Admin {
             allocated,
             overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
             limit: self.limits.budgets,
-            fields: Counted(&set_fields(new.fields())),
+            fields: Counted(&self.fields_of_new(new)?),
         };
         let creation = Creation::new(caller.is_admin(), &target);
         let CreateBudgetReply::Created { record } = creation.run(&self.store, &call).await?;
-        target.about(BudgetLedger::from_record(&record.0))
+        target.about(self.ledger(&record.0))
+    }
+
+    /// Names and values that only the record of a new ledger keeps. It turns when it is used first: nothing has moved yet.
+    fn fields_of_new(&self, new: &BudgetCreateRequest) -> Result<Vec<Pair>, StoreError> {
+        let mut new = new.clone();
+        let allocated = new.allocated;
+        let Some(period) = &mut new.period else {
+            return Ok(set_fields(new.fields()));
+        };
+        period.allocated.get_or_insert(allocated);
+        let [start, end] = self.bounds(period)?;
+        (new.period_start, new.period_end) = (Some(start), Some(end));
+        let mut fields = set_fields(new.fields());
+        fields.push(("turns_at_ms", IDLE.to_owned()));
+        Ok(fields)
+    }
+
+    /// Start and end of the present period.
+    fn bounds(&self, period: &BudgetPeriod) -> Result<[Moment; 2], StoreError> {
+        let bounds = period
+            .schedule()
+            .bounds(self.store.clock().trusted_now_ms());
+        let bound = |ms| Moment::from_ms(ms).ok_or_else(|| RecordError::of("period_end"));
+        Ok([bound(bounds.start_ms)?, bound(bounds.end_ms)?])
     }
 
     /// Funds a ledger. The reply has the clock of the script; of the first request where this is a replay.
@@ -180,7 +212,7 @@ impl Admin {
         funding: &Funding,
         request: &Request<'_>,
     ) -> Result<FundReply, StoreError> {
-        let (scope, unit) = (&funding.scope, funding.amount.unit());
+        let (scope, unit) = (&funding.scope, funding.unit);
         let tenant = match (caller, funding.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
             (Caller::Admin(_), None) => return refuse(TenantRefusal::IdMissing),
@@ -194,32 +226,61 @@ impl Admin {
             },
         };
         let target = BudgetTarget {
-            requested: Some(funding.amount.value()),
+            requested: funding.amount,
             ..BudgetTarget::new(tenant, name(scope, unit))
         };
         let resource = format!("{}:{unit}", scope.path());
         let mut change = target.change(request, "fundBudget", 200, &resource);
         let operation = funding.operation;
         change.add("metadata.funding_operation", Some(operation));
-        change.add("metadata.amount", Some(funding.amount.value()));
+        change.add("metadata.amount", funding.amount);
         change.add("metadata.reason", funding.reason.as_deref());
         change.add("metadata.idempotency_key", request.idempotency_key);
         let resets = operation == FundingOperation::ResetSpent;
         let provided = resets.then_some(funding.spent.is_some());
         change.add("metadata.spent_override_provided", provided);
-        let call = Fund {
+        let call = |until_ms| Fund {
             caller: caller.into(),
             change: &change,
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             operation: operation.as_str(),
-            amount: funding.amount.value(),
+            amount: funding.amount.unwrap_or(0),
             spent: funding.spent,
             reason: funding.reason.as_deref(),
             foreign: tenant_of(scope) != target.tenant.as_str(),
+            until_ms,
         };
-        target.run(&self.store, &call).await
+        self.turning(&target, request.cause, call).await
+    }
+
+    /// Runs the script of a change. While ledgers must turn first, they do, and it runs again.
+    async fn turning<C: ScriptCall>(
+        &self,
+        target: &BudgetTarget,
+        cause: &Cause,
+        call: impl Fn(Option<i64>) -> C,
+    ) -> Result<C::Outcome, StoreError> {
+        let mut until_ms = None;
+        loop {
+            let outcome = self.store.run(Lane::Request, &call(until_ms)).await;
+            let Err(ScriptError::Refused(Refused::TurnFirst { now_ms, ledgers }, _)) = outcome
+            else {
+                return target.outcome(outcome);
+            };
+            let trusted = || self.store.clock().trusted_ms(now_ms);
+            let until_ms = *until_ms.get_or_insert_with(trusted);
+            let turned = self
+                .store
+                .turn_first(&target.tenant, &ledgers, until_ms, cause);
+            turned.await?;
+        }
+    }
+
+    /// A ledger as it is now.
+    fn ledger(&self, record: &Record) -> Result<BudgetLedger, RecordError> {
+        BudgetLedger::at(record, self.store.clock().trusted_now_ms())
     }
 
     /// Reads one ledger.
@@ -244,7 +305,7 @@ impl Admin {
             foreign: tenant_of(scope) != target.tenant.as_str(),
         };
         let LookupBudgetReply::Found { record } = target.run(&self.store, &call).await?;
-        target.about(BudgetLedger::from_record(&record.0))
+        target.about(self.ledger(&record.0))
     }
 
     /// Changes a ledger, and judges anew whether it is over its limit.
@@ -263,16 +324,35 @@ impl Admin {
         let limit = update.overdraft_limit.map(Amount::value);
         change.add("metadata.overdraft_limit", limit);
         change.audit.extend(audited(update.fields()));
-        let call = UpdateBudget {
+        let bounds = match &update.period {
+            Patch::Keep => None,
+            Patch::Clear => Some("none".to_owned()),
+            Patch::Set(period) => {
+                let [start, end] = self.bounds(period)?;
+                Some(format!("{start} {end}"))
+            }
+        };
+        let mut changes = update.fields();
+        for change in &mut changes {
+            // The script knows what is allocated.
+            if change.field == "period_allocated" && matches!(update.period, Patch::Set(_)) {
+                change.value.get_or_insert_with(|| "allocated".to_owned());
+            }
+        }
+        let changes = changes_of(&changes);
+        let call = |until_ms| UpdateBudget {
             change: &change,
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             overdraft_limit: limit,
-            changes: changes_of(&update.fields()),
+            until_ms,
+            bounds: bounds.clone(),
+            changes: changes.clone(),
         };
-        let UpdateBudgetReply::Updated { record } = target.run(&self.store, &call).await?;
-        target.about(BudgetLedger::from_record(&record.0))
+        let updated = self.turning(&target, request.cause, call).await?;
+        let UpdateBudgetReply::Updated { record } = updated;
+        target.about(self.ledger(&record.0))
     }
 
     /// Freezes a ledger, or ends that.
@@ -306,7 +386,7 @@ impl Admin {
         let changed = target.run(&self.store, &call).await?;
         target.about(match (changed, frozen) {
             (FreezeBudgetReply::Changed { record }, _) => {
-                BudgetLedger::from_record(&record.0).map_err(StoreError::from)
+                self.ledger(&record.0).map_err(StoreError::from)
             }
             (FreezeBudgetReply::Unchanged, true) => {
                 refuse(BudgetRefusal::AlreadyFrozen(target.budget.clone()))

@@ -18,6 +18,7 @@ use super::events::envelope;
 use super::log_walk::{LogDays, LogEntry, read_facts};
 use crate::domain::amount::Unit;
 use crate::domain::budget::ledger::BudgetStatus;
+use crate::domain::budget::projection::projected;
 use crate::domain::event::RenderedEvent;
 use crate::domain::event::types::EventType;
 use crate::domain::moment::Moment;
@@ -26,6 +27,7 @@ use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::listing::{StepRange, readable};
 use crate::store::StoreError;
+use crate::store::admin::budget_lists::with_sources;
 use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::View;
@@ -70,14 +72,21 @@ impl Admin {
             let found = store.indexed_ledgers(partitions, reason, ROWS, &fields);
             found.await
         };
-        let over = indexed(IndexReason::OverLimit, OverLimitScope::field_names()).await?;
-        let debt = indexed(IndexReason::Debt, DebtScope::field_names()).await?;
+        let over = with_sources(OverLimitScope::field_names());
+        let over = indexed(IndexReason::OverLimit, over).await?;
+        let debt = with_sources(DebtScope::field_names());
+        let debt = indexed(IndexReason::Debt, debt).await?;
         let fields = FailingWebhookSummary::field_names();
         let failing = store
             .failing_webhooks(&totals.failing_in, ROWS, &fields)
             .await?;
-        let mut over_limit_scopes = rows(&over.worst, "scope", OverLimitScope::from_record);
-        let mut debt_scopes = rows(&debt.worst, "scope", DebtScope::from_record);
+        let trusted_ms = store.clock().trusted_now_ms();
+        let over_limit =
+            |record: &Record| OverLimitScope::from_record(projected(record, trusted_ms)?.as_ref());
+        let mut over_limit_scopes = rows(&over.worst, "scope", over_limit);
+        let in_debt =
+            |record: &Record| DebtScope::from_record(projected(record, trusted_ms)?.as_ref());
+        let mut debt_scopes = rows(&debt.worst, "scope", in_debt);
         // Ledgers that have changed since the index was read are left out. Its scores are doubles; the figures are exact.
         over_limit_scopes.retain(|ledger| ledger.is_over_limit);
         over_limit_scopes.sort_by_key(|ledger| (Reverse(ledger.debt), ledger.scope.clone()));

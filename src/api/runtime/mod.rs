@@ -104,7 +104,7 @@ async fn extend(
     call: RuntimeCall<ReservationExtendRequest, ReservationId>,
 ) -> Returns<ReservationExtendResponse> {
     let (ledger, caller) = (&call.state.ledger, &call.caller);
-    let extended = ledger.extend(caller, &call.path, &call.body);
+    let extended = ledger.extend(caller, &call.path, &call.body, &call.cause);
     Ok(CheckedJson::ok(extended.await?))
 }
 

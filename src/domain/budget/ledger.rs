@@ -1,6 +1,8 @@
 //! A budget's ledger: its requests, its record with the words in it, and its response.
 
 use crate::domain::amount::{Amount, SignedAmount, Unit};
+use crate::domain::budget::period::BudgetPeriod;
+pub use crate::domain::budget::period::RolloverPolicy;
 use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
@@ -22,18 +24,6 @@ words! {
 }
 
 words! {
-    /// Treatment of the remaining amount at the end of a period. Has no effect yet: it is stored and returned.
-    RolloverPolicy: "SCREAMING_SNAKE_CASE" {
-        /// Nothing is carried over.
-        None,
-        /// The remaining amount is carried over.
-        CarryForward,
-        /// The remaining amount is carried over, up to the allocation.
-        CapAtAllocated,
-    }
-}
-
-words! {
     /// How an operator changes a ledger's figures.
     FundingOperation: "SCREAMING_SNAKE_CASE" {
         /// Allocates more.
@@ -46,6 +36,8 @@ words! {
         RepayDebt,
         /// Sets the allocation and what counts as spent.
         ResetSpent,
+        /// Begins a new period now, whose end stays. Without a period only what counts as spent starts anew.
+        Renew,
     }
 }
 
@@ -65,16 +57,33 @@ object! {
         pub overdraft_limit: Option<Amount> { recorded: false },
         /// Overage policy of commits above their estimate. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
-        /// Has no effect yet: it is stored and returned, and nothing is carried over.
+        /// What each period gets from the one before; has an effect only with `period`.
         pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
-        /// Has no effect yet: it is stored and returned.
+        /// Renews the budget at the start of each period. Absent: it is never renewed.
+        pub period: Option<BudgetPeriod>,
+        /// Stored and returned without effect. Only without `period`.
         pub period_start: Option<Moment>,
-        /// Has no effect yet: it is stored and returned, and the budget does not end.
+        /// Stored and returned without effect. Only without `period`.
         pub period_end: Option<Moment>,
         /// Data that the operator chooses; not returned.
         pub metadata: Option<FreeObject>,
     }
+    check |request, object| {
+        let Some(period) = &request.period else { return };
+        for (name, bound) in [("period_start", request.period_start), ("period_end", request.period_end)] {
+            if bound.is_some() {
+                object.refuse_member(name, "must be absent beside period, from which it follows");
+            }
+        }
+        if period.carry_limit.is_some() && request.rollover_policy != RolloverPolicy::CarryForward {
+            object.refuse_member("period", CARRY_LIMIT_ALONE);
+        }
+    }
 }
+
+/// Why a bound of what is carried over is refused.
+pub const CARRY_LIMIT_ALONE: &str =
+    "carry_limit is allowed with rollover_policy CARRY_FORWARD only";
 
 object! {
     /// Changes the settings of a budget. Absent members keep their values.
@@ -84,6 +93,11 @@ object! {
         pub overdraft_limit: Option<Amount> { recorded: false },
         /// Overage policy of commits above their estimate; `null`: the tenant's setting applies.
         pub commit_overage_policy: Patch<OveragePolicy>,
+        /// What the next period gets from the one before.
+        pub rollover_policy: Option<RolloverPolicy>,
+        /// Replaces the period as a whole, from now on: the present one becomes that which contains now, and its figures stay. `null`:
+        /// the budget is not renewed any more.
+        pub period: Patch<BudgetPeriod>,
         /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
         pub metadata: Patch<FreeObject>,
     }
@@ -119,11 +133,13 @@ object! {
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Status.
         pub status: BudgetStatus,
-        /// Has no effect yet: it is stored and returned, and nothing is carried over.
+        /// What each period gets from the one before.
         pub rollover_policy: Option<RolloverPolicy>,
-        /// Has no effect yet: it is stored and returned.
+        /// When and how the budget is renewed. Absent: never.
+        pub period: Option<BudgetPeriod>,
+        /// Start of the present period.
         pub period_start: Option<Moment>,
-        /// Has no effect yet: it is stored and returned, and the budget does not end.
+        /// End of the present period, and start of the next one.
         pub period_end: Option<Moment>,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },

@@ -1,6 +1,9 @@
 //! A ledger's figures, for which `remaining = allocated - spent - reserved - debt`.
 
 pub mod ledger;
+pub mod period;
+pub mod projection;
+pub mod turn;
 
 use super::amount::{Amount, SignedAmount, Unit};
 use super::fields::object;

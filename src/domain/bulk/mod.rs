@@ -55,8 +55,8 @@ pub struct BulkFunding {
     pub tenant: TenantId,
     /// The action.
     pub operation: FundingOperation,
-    /// By how much; ledgers that count something else fail.
-    pub amount: Amount,
+    /// By how much; ledgers that count something else fail. `None` for RENEW.
+    pub amount: Option<Amount>,
     /// The value that RESET_SPENT sets; `None`: not given, so 0.
     pub spent: Option<i64>,
     /// Emitted with the events.
@@ -110,8 +110,10 @@ impl BulkAction {
         ];
         if let Self::Budgets(funding) = self {
             fields.push(("funded_tenant", funding.tenant.to_string()));
-            fields.push(("unit", funding.amount.unit().to_string()));
-            fields.push(("amount", funding.amount.value().to_string()));
+            if let Some(amount) = funding.amount {
+                fields.push(("unit", amount.unit().to_string()));
+                fields.push(("amount", amount.value().to_string()));
+            }
             fields.extend(funding.spent.map(|spent| ("spent", spent.to_string())));
             fields.extend(funding.reason.clone().map(|reason| ("reason", reason)));
         }
@@ -125,7 +127,7 @@ impl BulkAction {
             "budget" => Ok(Self::Budgets(BulkFunding {
                 tenant: record.read("funded_tenant")?,
                 operation: record.read("action")?,
-                amount: record.read("amount")?,
+                amount: record.optional("amount")?,
                 spent: record.optional("spent")?,
                 reason: record.get("reason").map(str::to_owned),
             })),
@@ -280,7 +282,7 @@ mod tests {
         let funding = BulkFunding {
             tenant: TenantId::parse("acme").expect("an id"),
             operation: FundingOperation::ResetSpent,
-            amount: Amount::new(Unit::Tokens, i64::MAX).expect("not negative"),
+            amount: Amount::new(Unit::Tokens, i64::MAX),
             spent: Some(0),
             reason: Some("a\nb".to_owned()),
         };

@@ -6,6 +6,19 @@ use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::Level;
 
+/// The figures and the status of a ledger.
+const STATE: [&str; 6] = [
+    "allocated",
+    "remaining",
+    "debt",
+    "spent",
+    "reserved",
+    "status",
+];
+
+/// What a period leaves behind.
+const PERIOD: [&str; 5] = ["allocated", "spent", "debt", "period_start?", "period_end?"];
+
 /// The members of a payload, in order. One with `?` is left out where its fact is missing. `cause.x` is the member `x`, as
 /// the cause of the event has it.
 fn members_of(event_type: &str) -> Option<&'static str> {
@@ -14,6 +27,9 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         | "budget.reset_spent" | "budget.debt_repaid" | "budget.updated" | "budget.frozen"
         | "budget.unfrozen" => {
             "ledger_id scope unit operation previous_state? new_state? spent_override_provided? reason?"
+        }
+        "budget.period_started" => {
+            "ledger_id scope unit operation period_start? period_end? carried previous reason?"
         }
         "budget.threshold_crossed" | "budget.exhausted" => {
             "scope unit threshold utilization? allocated remaining spent reserved direction"
@@ -128,7 +144,8 @@ impl Facts<'_> {
                 Some((expired.as_ms() - created.as_ms()).into())
             }
             "details" => self.json("details")?,
-            "previous_state" | "new_state" => self.state(name)?,
+            "previous_state" | "new_state" => self.state(name, &STATE)?,
+            "previous" => self.state(name, &PERIOD)?,
             "action" => Some(self.action()?),
             "subject" => Some(self.subject()?),
             "deny_detail" => {
@@ -142,26 +159,25 @@ impl Facts<'_> {
         })
     }
 
-    /// The figures and the status of a ledger, if the change has them.
-    fn state(&self, state: &str) -> Result<Option<Json>, RecordError> {
+    /// What a ledger was before or after, if the change has it. A member with `?` is left out where its fact is missing.
+    fn state(&self, state: &str, members: &[&str]) -> Result<Option<Json>, RecordError> {
         if self.get(&format!("{state}.allocated")).is_none() {
             return Ok(None);
         }
-        let member = |name| {
+        let mut present = Vec::with_capacity(members.len());
+        for member in members {
+            let name = member.trim_end_matches('?');
             let path = format!("data.{state}.{name}");
-            let value = log_fields::json_of(name, self.facts.text(&path)?);
-            Ok((name, value.ok_or_else(|| RecordError::of(&path))?))
-        };
-        let names = [
-            "allocated",
-            "remaining",
-            "debt",
-            "spent",
-            "reserved",
-            "status",
-        ];
-        let members: Result<Vec<_>, _> = names.into_iter().map(member).collect();
-        Ok(Some(Json::from_iter(members?)))
+            let Some(text) = self.facts.get(&path) else {
+                if *member == name {
+                    return Err(RecordError::of(&path));
+                }
+                continue;
+            };
+            let value = log_fields::json_of(name, text);
+            present.push((name, value.ok_or_else(|| RecordError::of(&path))?));
+        }
+        Ok(Some(Json::from_iter(present)))
     }
 
     fn action(&self) -> Result<Json, RecordError> {

@@ -154,7 +154,7 @@ words! {
         AdminOnBehalfOf,
         /// The service itself.
         System,
-        /// A plan of the operator's. Reserved: not emitted.
+        /// A plan of the operator's: the period of a budget.
         Scheduler,
     }
 }

@@ -36,6 +36,7 @@ words! {
         BudgetReset = "budget.reset",
         BudgetResetSpent = "budget.reset_spent",
         BudgetDebtRepaid = "budget.debt_repaid",
+        BudgetPeriodStarted = "budget.period_started",
         BudgetFrozen = "budget.frozen",
         BudgetUnfrozen = "budget.unfrozen",
         BudgetClosed = "budget.closed",
@@ -179,13 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twenty_nine_of_fifty_one_types_are_visible_to_tenants() {
+    fn thirty_of_fifty_two_types_are_visible_to_tenants() {
         let visible = |event_type: &&EventType| {
             let name = EventTypeName::parse(event_type.as_str()).expect("known");
             name.is_tenant_visible()
         };
-        assert_eq!(EventType::ALL.len(), 51);
-        assert_eq!(EventType::ALL.iter().filter(visible).count(), 29);
+        assert_eq!(EventType::ALL.len(), 52);
+        assert_eq!(EventType::ALL.iter().filter(visible).count(), 30);
     }
 
     #[test]

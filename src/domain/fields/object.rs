@@ -72,7 +72,8 @@
 ///
 /// - `Recorded` reads the object from a record (`from_record`), whose fields it names (`field_names`).
 /// - `Written` returns how the object changes the fields of a record (`fields`).
-/// - `Nested` makes a `Recorded` object the type of a member; its members are fields of the same record.
+/// - `Nested` makes a `Recorded` object the type of a member; its members are fields of the same record. `Optional` does the same for
+///   an object that is absent where its first field is.
 /// - `Json` stores the object in one field.
 /// - `Open` describes an object that may get further members.
 ///
@@ -201,13 +202,24 @@ macro_rules! object {
             }
         }
     };
-    (@Nested $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
+    (@Nested $name:ident $members:tt $check:tt $ignored:tt) => {
+        $crate::domain::fields::object!(@nested $name $members |_, _| true);
+    };
+    (@Optional $name:ident $members:tt $check:tt $ignored:tt) => {
+        $crate::domain::fields::object!(
+            @nested $name $members
+            |record, fields| fields.first().is_some_and(|field| record.get(field).is_some())
+        );
+    };
+    (@nested $name:ident [$($member:ident)*] $is_there:expr) => {
         impl $crate::domain::record::Recorded for $name {
             fn read_from(
                 record: &$crate::domain::record::Record,
                 _: &str,
             ) -> Result<Option<Self>, $crate::domain::record::RecordError> {
-                Self::from_record(record).map(Some)
+                let is_there: fn(&$crate::domain::record::Record, &[&str]) -> bool = $is_there;
+                let is_there = is_there(record, &Self::field_names());
+                is_there.then(|| Self::from_record(record)).transpose()
             }
 
             fn fields_of(_: &'static str) -> Vec<&'static str> {

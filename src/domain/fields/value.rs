@@ -174,7 +174,7 @@ impl<'p> Value<'p> {
     }
 
     /// Parses a string; `wanted` says what the string must be.
-    pub(super) fn parsed<T>(
+    pub fn parsed<T>(
         self,
         parse: impl FnOnce(&str) -> Option<T>,
         wanted: impl FnOnce() -> String,

@@ -3,6 +3,10 @@
 use std::fmt;
 
 use jiff::Span;
+use serde_json::json;
+
+use crate::domain::fields::plain_field;
+use crate::domain::record::stored_text;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -145,5 +149,25 @@ impl fmt::Display for Every {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (before, after) = self.component.designators();
         write!(f, "{before}{}{after}", self.number)
+    }
+}
+
+plain_field!(
+    Every,
+    Purpose,
+    |_, _| json!({"type": "string", "pattern": "^P([1-9][0-9]*[DWMY]|T[1-9][0-9]*[HM])$"}),
+    |value, purpose| {
+        let purpose = *purpose;
+        value.parsed(
+            |text| Every::parse(text, purpose),
+            || purpose.wanted().to_owned(),
+        )
+    }
+);
+stored_text!(Every, |text| Every::parse(text, Purpose::Window));
+
+impl serde::Serialize for Every {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

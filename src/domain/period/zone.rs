@@ -4,6 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
+use serde_json::json;
+
+use crate::domain::fields::plain_field;
+use crate::domain::record::stored_text;
 
 /// A time zone of IANA's database. The data are those of the release, never those of the machine, so that all replicas of a
 /// release agree.
@@ -41,5 +45,18 @@ impl fmt::Display for Zone {
     /// The name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+plain_field!(Zone, (), |(), _| json!({"type": "string"}), |value, ()| {
+    value.parsed(Zone::parse, || {
+        "the IANA name of a time zone, such as Europe/Berlin".to_owned()
+    })
+});
+stored_text!(Zone, Zone::parse);
+
+impl serde::Serialize for Zone {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::budget::Balance;
+use crate::domain::budget::ledger::CARRY_LIMIT_ALONE;
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::ids::TenantId;
 use crate::domain::printable::printable;
@@ -62,6 +63,9 @@ pub enum BudgetRefusal {
         /// Its figures.
         balance: Box<Balance>,
     },
+    /// A bound of what is carried over needs the policy that carries over.
+    #[error("Validation failed: period: {CARRY_LIMIT_ALONE}")]
+    CarryLimitAlone,
     /// A figure of the budget would leave the range of 64 bits.
     #[error(
         "Validation failed: amount, with RESET_SPENT amount or spent: a figure of the budget would leave the range of 64 bits"

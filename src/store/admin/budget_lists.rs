@@ -3,12 +3,23 @@
 use std::sync::LazyLock;
 
 use crate::domain::budget::ledger::BudgetLedger;
+use crate::domain::budget::projection::{IDENTITY, SOURCES};
 use crate::domain::ids::TenantId;
 use crate::store::records::command;
 use crate::store::{OnFailure, Store, StoreError};
 
-/// The fields of a ledger that a response has.
-pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
+/// The fields of a ledger that a response has, and those that its turn depends on.
+pub(crate) static FIELDS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| with_sources(BudgetLedger::field_names()));
+
+/// These fields of ledgers, and those that a turn depends on.
+pub(crate) fn with_sources(mut fields: Vec<&'static str>) -> Vec<&'static str> {
+    fields.extend(SOURCES);
+    fields.extend(IDENTITY);
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
 
 impl Store {
     /// How many ledgers a tenant has whose scope starts so.

@@ -63,10 +63,11 @@ signature! {
         reason: Option<&'a str>,
         /// Whether the scope is another tenant's.
         foreign: bool,
+        until_ms: Option<i64>,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, foreign_budget, budget_not_found, budget_frozen, budget_closed, corrupt,
+        tenant_suspended, foreign_budget, budget_not_found, budget_frozen, budget_closed, corrupt, turn_first,
         budget_exceeded, out_of_range,
         funded: Funded { at: Moment, allocated: FigureChange, remaining: FigureChange, debt: FigureChange, spent: FigureChange },
     }
@@ -96,7 +97,7 @@ signature! {
     /// The audit entry gets the resource.
     UPDATE_BUDGET: UpdateBudget -> UpdateBudgetReply = "admin/budgets/update_budget";
     change of tenant {
-        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), over_limit_or_in_debt();
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), over_limit_or_in_debt(), turns();
     }
     args {
         day,
@@ -104,13 +105,17 @@ signature! {
         scope: &'a str,
         unit: &'a str,
         overdraft_limit: Option<i64>,
+        until_ms: Option<i64>,
+        /// Of a period that is set, start and end of the present one; `none` if it is removed.
+        bounds: Option<String>,
         changes: Changes,
     }
     replies {
-        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, budget_not_found, corrupt, budget_closed,
+        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, budget_not_found, corrupt, budget_closed, turn_first,
+        carry_limit_alone,
         updated: Updated { record: FlatRecord },
     }
-    writes "On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry. \
+    writes "On updated: the ledger, its places in the index of those over their limit or in debt and of those that turn, events, the audit entry. \
 Otherwise nothing."
 }
 

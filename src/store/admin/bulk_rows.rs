@@ -5,11 +5,13 @@
 use std::time::Duration;
 
 use super::bulk::BulkClaim;
+use crate::domain::amount::Amount;
 use crate::domain::bulk::{BulkFunding, Outcome, Row, TenantAction, WebhookAction};
+use crate::domain::cause::Cause;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError, outcome};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Lane, ScriptError, Store, StoreError, outcome};
 
 signature! {
     /// Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
@@ -24,17 +26,19 @@ signature! {
     args {
         day,
         tenant: &'a TenantId,
-        unit: &'a str,
+        /// Of the amount, if there is one.
+        unit: Option<&'a str>,
         operation: &'a str,
         amount: i64,
         /// The value that RESET_SPENT sets.
         spent: Option<i64>,
         reason: Option<&'a str>,
         context: String,
+        until_ms: Option<i64>,
         /// Of each ledger its id, unit and scope.
         ledgers: Vec<(&'a str, &'a str, &'a str)>,
     }
-    replies { clock, done: Done { outcomes: Vec<Outcome> } }
+    replies { clock, turn_first, done: Done { outcomes: Vec<Outcome> } }
     writes "On done: each ledger that is funded, its base and its place in the index of those over their limit or in debt, \
 events, the outcomes."
 }
@@ -148,20 +152,35 @@ impl Store {
             ledgers.push((row.id.as_str(), unit, scope));
         }
         let key = |(_, unit, scope): &(&str, &str, &str)| keys.budget(tenant.as_str(), unit, scope);
-        let call = BulkFund {
-            claim_id: &claim.id,
-            budgets: ledgers.iter().map(key).collect(),
-            tenant,
-            unit: funding.amount.unit().as_str(),
-            operation: funding.operation.as_str(),
-            amount: funding.amount.value(),
-            spent: funding.spent,
-            reason: funding.reason.as_deref(),
-            context: context(claim),
-            ledgers,
-        };
-        let BulkFundReply::Done { outcomes } = outcome(self.run(Lane::Background, &call).await)?;
-        Ok(outcomes)
+        let budgets: Vec<String> = ledgers.iter().map(key).collect();
+        let mut until_ms = None;
+        loop {
+            let call = BulkFund {
+                claim_id: &claim.id,
+                budgets: budgets.clone(),
+                tenant,
+                unit: funding.amount.map(|amount| amount.unit().as_str()),
+                operation: funding.operation.as_str(),
+                amount: funding.amount.map_or(0, Amount::value),
+                spent: funding.spent,
+                reason: funding.reason.as_deref(),
+                context: context(claim),
+                until_ms,
+                ledgers: ledgers.clone(),
+            };
+            match self.run(Lane::Background, &call).await {
+                Err(ScriptError::Refused(Refused::TurnFirst { now_ms, ledgers }, _)) => {
+                    let trusted = || self.clock().trusted_ms(now_ms);
+                    let until_ms = *until_ms.get_or_insert_with(trusted);
+                    self.turn_first(tenant, &ledgers, until_ms, &Cause::turn())
+                        .await?;
+                }
+                reply => {
+                    let BulkFundReply::Done { outcomes } = outcome(reply)?;
+                    return Ok(outcomes);
+                }
+            }
+        }
     }
 
     /// Changes the status of a tenant. `request_part`: for how long the action itself resumes a close.

@@ -70,6 +70,8 @@ keys! { partition {
     /// The partition's ledgers in debt, `debt <tenant> <UNIT> <scope>` by debt, and over their limit, `over …` by
     /// `-debt - 1`.
     over_limit_or_in_debt: zset = ("over_limit_or_in_debt"), "an entry when the ledger is funded";
+    /// The partition's ledgers that turn by themselves, `<tenant> <UNIT> <scope>` by the time of their next turn.
+    turns: zset = ("turns"), "an entry when nothing moved in its ledger since the last turn, or it does not turn any more";
     /// One reservation with its idempotency entries, or the outcome of a dry run.
     ///
     /// Fields: `status` (`ACTIVE`, `COMMITTED`, `RELEASED`, `EXPIRED`, or `DRY_RUN`), `create_hash`, `tenant`, `unit`,

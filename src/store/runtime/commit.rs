@@ -28,7 +28,7 @@ signature! {
         unit: &'a str,
         actual: i64,
         key_digest: &'a str,
-        swept_until_ms: Option<i64>,
+        until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
         context: &'a str,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
@@ -40,7 +40,7 @@ signature! {
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, denied,
+        tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, turn_first, denied,
         attested,
         committed: Committed {
             now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath,

@@ -28,7 +28,7 @@ signature! {
         scope_path: &'a str,
         unit: &'a str,
         amount: i64,
-        swept_until_ms: Option<i64>,
+        until_ms: Option<i64>,
         /// DECISION or DRY_RUN.
         outcome_status: &'a str,
         /// Of the policy that applies, JSON.
@@ -51,7 +51,7 @@ signature! {
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, bytes_limited, stale, corrupt, unit_mismatch, attested, sweep_first,
+        tenant_unreadable, bytes_limited, stale, corrupt, unit_mismatch, attested, sweep_first, turn_first,
         deny: Deny { now_ms: i64, reason: Denial },
         allow: Allow { now_ms: i64, depths: String, snapshots: Vec<String> },
     }

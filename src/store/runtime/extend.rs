@@ -28,6 +28,7 @@ signature! {
         extend_by_ms: i64,
         extensions_max: u32,
         reservation_id: &'a ReservationId,
+        until_ms: Option<i64>,
         /// JSON.
         metadata: Option<&'a str>,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
@@ -39,7 +40,7 @@ signature! {
             now_ms: i64, status: Status, unit: Unit, depths: String, scope_path: ScopePath, expires_at_ms: i64,
             snapshots: Vec<String>,
         },
-        tenant_unreadable, tenant_closed, expired, finalized, max_extensions, corrupt,
+        tenant_unreadable, tenant_closed, expired, finalized, max_extensions, corrupt, turn_first,
         extended: Extended {
             now_ms: i64, status: Status, unit: Unit, depths: String, scope_path: ScopePath, expires_at_ms: i64,
             snapshots: Vec<String>,

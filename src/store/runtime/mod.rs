@@ -10,6 +10,7 @@ pub mod release;
 pub mod replay;
 pub mod reserve;
 pub(crate) mod target;
+pub mod turn;
 pub mod usage_event;
 
 use crate::domain::amount::Unit;

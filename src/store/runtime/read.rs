@@ -4,6 +4,7 @@ use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::policy::PolicyId;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::{Fields, signature};
@@ -79,7 +80,7 @@ signature! {
     /// Reads up to a number of a tenant's ledgers in canonical order, from a position on.
     ///
     /// The fields of a ledger: status remaining allocated spent reserved debt overdraft_limit is_over_limit; an empty array
-    /// where the key holds no hash.
+    /// where the key holds no hash. Then all names and values of one that must turn, else an empty array.
     BALANCES: Balances -> BalancesReply = "runtime/balances", flags "no-writes,allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller { read api_key(key_id), budgets(tenant); }
@@ -93,7 +94,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden,
-        listed: Listed { now_ms: i64, scope_filter: ScopeFilter, complete: bool, entry_fields: Vec<(String, Fields)> },
+        listed: Listed { now_ms: i64, scope_filter: ScopeFilter, complete: bool, entry_fields_record: Vec<(String, Fields, Record)> },
     }
     writes "Nothing."
 }

@@ -29,6 +29,7 @@ signature! {
         context: &'a str,
         owner: &'a TenantId,
         reservation_id: &'a ReservationId,
+        until_ms: Option<i64>,
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
         kept: Counted<&'a [Fact<'a>]>,
@@ -38,7 +39,7 @@ signature! {
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, tenant_closed, expired, finalized, corrupt, attested,
+        tenant_unreadable, tenant_closed, expired, finalized, corrupt, turn_first, attested,
         released: Released {
             now_ms: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },

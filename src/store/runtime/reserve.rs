@@ -30,7 +30,7 @@ signature! {
         requested_ttl_ms: Option<i64>,
         grace_ms: i64,
         requested_overage_policy: Option<&'a str>,
-        swept_until_ms: Option<i64>,
+        until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
         /// Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
         policy: String,
@@ -54,7 +54,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
-        sweep_first, denied, over_limit, attested,
+        sweep_first, turn_first, denied, over_limit, attested,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, \

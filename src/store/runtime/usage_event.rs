@@ -25,7 +25,7 @@ signature! {
         unit: &'a str,
         actual: i64,
         requested_overage_policy: Option<&'a str>,
-        swept_until_ms: Option<i64>,
+        until_ms: Option<i64>,
         event_id: &'a str,
         /// As in reserve.
         policy: String,
@@ -42,7 +42,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, bytes_limited, corrupt, unit_mismatch, budget_not_found, inactive,
-        sweep_first, denied,
+        sweep_first, turn_first, denied,
         applied: Applied { now_ms: i64, charged: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in \

@@ -380,6 +380,7 @@ mod tests {
             partitions: 1024,
             secret: SECRET,
             dialect: "service",
+            may_raise: false,
         };
         let stored = MetaReply::Meta {
             layout: None,

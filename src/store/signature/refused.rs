@@ -3,6 +3,7 @@
 use super::{Signature, Word};
 use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
+use crate::domain::record::Record;
 use crate::domain::refusal::{BadKey, CountLimit, Denial};
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopeFilter;
@@ -104,6 +105,10 @@ refused! {
     overage_rejected: OverageRejected { scope: String, reserved: i64 },
     /// Funds are short while holds are past their grace period: expire them, then call again.
     sweep_first: SweepFirst { now_ms: i64 },
+    /// A bound of what is carried over stands without the policy that carries over.
+    carry_limit_alone: CarryLimitAlone,
+    /// Ledgers must turn first: their records.
+    turn_first: TurnFirst { now_ms: i64, ledgers: Vec<Record> },
     /// Other policies apply than those that the caller chose from: choose again, then call again.
     stale: Stale { now_ms: i64, version: String },
     /// The tenant's requests have stored as much of their own as a minute admits.
@@ -222,7 +227,8 @@ impl Refused {
             _ => "1",
         };
         let read = |declared: &Word| {
-            let fields = declared.fields.iter().map(sample);
+            let fields = declared.fields.iter().filter(|field| **field != "ledgers");
+            let fields = fields.map(sample);
             let fields = fields.map(|text| redis::Value::BulkString(text.into()));
             let reply = redis::Value::Array(fields.collect());
             let mut reply = Reply::new(&signature.script, reply).expect("an array");

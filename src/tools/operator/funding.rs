@@ -1,6 +1,6 @@
 //! The flags of `admin budget fund` and `budget bulk`: one for each funding operation, which takes the amount.
 
-use clap::{Arg, ArgGroup, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::json;
 
 use super::inputs::{UNIT, text};
@@ -23,23 +23,38 @@ const OPERATIONS: [(&str, &str); 5] = [
     ),
 ];
 
+/// The operation without an amount.
+const RENEW: &str = "renew";
+
 /// Adds the flags, one of which must be given.
 pub(super) fn with_arguments(command: Command) -> Command {
     let flags = OPERATIONS.map(|(name, about)| {
         let flag = Arg::new(name).long(name).value_name("AMOUNT").help(about);
         flag.value_parser(value_parser!(i64))
     });
+    let about =
+        "Begin a new period now; its end stays. Without a period, nothing counts as spent any more";
+    let renew = Arg::new(RENEW).long(RENEW).action(ArgAction::SetTrue);
     let names = OPERATIONS.map(|(name, _)| name);
-    let one_of_them = ArgGroup::new("funding").args(names).required(true);
-    command.args(flags).group(one_of_them)
+    let one_of_them = ArgGroup::new("funding")
+        .args(names)
+        .arg(RENEW)
+        .required(true);
+    command
+        .args(flags)
+        .arg(renew.help(about))
+        .group(one_of_them)
 }
 
 /// Sets the funding operation, as `member` of the body, and its amount.
 pub(super) fn set(matches: &ArgMatches, member: &str, call: &mut Call) -> Result<(), CallError> {
     let body = call.body.get_or_insert_default();
     let given = |(name, _)| Some((name, matches.get_one::<i64>(name)?));
-    let Some((name, amount)) = OPERATIONS.into_iter().find_map(given) else {
-        return Ok(());
+    let amount = OPERATIONS.into_iter().find_map(given);
+    let name = match amount {
+        Some((name, _)) => name,
+        None if matches.get_flag(RENEW) => RENEW,
+        None => return Ok(()),
     };
     if name != "reset-spent" && body.get("spent").is_some() {
         let text = "--spent requires --reset-spent".to_owned();
@@ -47,6 +62,8 @@ pub(super) fn set(matches: &ArgMatches, member: &str, call: &mut Call) -> Result
     }
     let unit = matches.get_one(UNIT).map(text);
     body[member] = name.to_uppercase().replace('-', "_").into();
-    body["amount"] = json!({"unit": unit, "amount": amount});
+    if let Some((_, amount)) = amount {
+        body["amount"] = json!({"unit": unit, "amount": amount});
+    }
     Ok(())
 }

@@ -126,7 +126,8 @@ pub fn funding(
         tenant_id: tenant_id.map(str::to_owned),
         scope: scope(of),
         operation,
-        amount: tokens(amount),
+        unit: Unit::Tokens,
+        amount: Some(amount),
         spent: None,
         reason: None,
     }

@@ -60,6 +60,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &admin::bulk_rows::BULK_KEEP,
     &admin::bulk::BULK_FINISH,
     &runtime::expire::EXPIRE,
+    &runtime::turn::TURN,
     &dispatcher::retention::PURGE,
     &evidence::unsigned::READ_UNSIGNED,
     &evidence::unsigned::QUARANTINE_UNSIGNED,

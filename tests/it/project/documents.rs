@@ -199,20 +199,6 @@ fn the_members_of_every_event_are_documented() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Whoever plans with monthly budgets must not find it out in production.
-#[test]
-fn the_second_paragraph_says_that_budgets_do_not_renew_themselves() {
-    for document in ["README.md", "docs/concepts.md", "docs/api.md"] {
-        let text = read(Path::new(document));
-        // The heading is the first of the blocks.
-        let second = text.split("\n\n").nth(2);
-        assert!(
-            second.is_some_and(|text| text.starts_with("**Budgets do not renew themselves yet**")),
-            "{document}"
-        );
-    }
-}
-
 /// Guides of one subject each; a longer one has two. Those that are lists, or that were long before, are not counted.
 #[test]
 fn the_guides_stay_short() {

@@ -45,10 +45,10 @@ async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
         other.to_string().contains("BUDGET_DIALECT=service"),
         "{other}"
     );
-    shared().run::<()>(&["HSET", &first.keys().meta(), "layout", "2"]);
+    shared().run::<()>(&["HSET", &first.keys().meta(), "layout", "3"]);
     let newer = again("service").secret().await.expect_err("another layout");
     assert!(
-        matches!(&newer, StoreError::Deployment(text) if text.contains("has layout 2,")),
+        matches!(&newer, StoreError::Deployment(text) if text.contains("has layout 3,")),
         "{newer}"
     );
 }

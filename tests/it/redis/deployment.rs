@@ -171,7 +171,7 @@ async fn w31_a_dispatcher_refuses_data_of_a_later_layout() {
     eventually("it works", async || works()).await;
     before.terminate();
     assert!(before.ended(Duration::from_secs(60)).await);
-    server.run::<()>(&["HSET", "later:meta", "layout", "2"]);
+    server.run::<()>(&["HSET", "later:meta", "layout", "3"]);
     let mut later = Process::dispatcher(&server.url(), "later");
     assert!(!later.ended(Duration::from_secs(60)).await, "it refuses");
     assert!(!works());

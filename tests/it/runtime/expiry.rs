@@ -296,7 +296,7 @@ async fn a_commit_in_time_is_replayed_after_a_sweep() {
 }
 
 /// The reply of the script to a commit of the whole hold, after holds due by then were expired.
-async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> String {
+async fn commit_after_sweep(app: &TestApp, id: &str, until_ms: i64) -> String {
     let (store, caller) = (&app.store, &app.callers[0]);
     let (keys, tenant, day) = (store.keys(), caller.tenant.as_str(), store.today());
     let partition = caller.partition;
@@ -321,7 +321,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         .with(&[caller.key_hash.as_str(), tenant, "h", "TOKENS"][..])
         .with(&300_i64)
         .with("k")
-        .with(&swept_until_ms)
+        .with(&until_ms)
         .with(&[id, "", "", ""][..]);
     let reply = store.send(Lane::Request, &call).await.expect("an answer");
     call.word(reply).expect("a word")

@@ -40,4 +40,5 @@ pub(crate) mod scope_filters;
 mod statements;
 pub(crate) mod stored_bytes;
 pub(crate) mod thresholds;
+pub(crate) mod turns;
 pub(crate) mod usage_event;

@@ -2,9 +2,9 @@
 
 mod requests;
 
-pub(super) use requests::check_amounts;
 use requests::read_scope;
 pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
+pub(super) use requests::{check_amount, check_amounts};
 
 use axum::extract::{RawQuery, State};
 use serde_json::json;
@@ -110,8 +110,19 @@ async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLed
 /// # Errors
 /// 400 `UNIT_MISMATCH`.
 fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
-    let limit = ("overdraft_limit", new.overdraft_limit);
-    let amounts = [("allocated", Some(new.allocated)), limit];
+    let period = new.period.as_ref();
+    let amounts = [
+        ("allocated", Some(new.allocated)),
+        ("overdraft_limit", new.overdraft_limit),
+        (
+            "period.allocated",
+            period.and_then(|period| period.allocated),
+        ),
+        (
+            "period.carry_limit",
+            period.and_then(|period| period.carry_limit),
+        ),
+    ];
     check_amounts(amounts, new.unit, &new.scope)
 }
 
@@ -144,8 +155,19 @@ impl ChangeBody for BudgetUpdateRequest {}
 
 async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
     let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
-    let limit = [("overdraft_limit", update.overdraft_limit)];
-    let checked = check_amounts(limit, *unit, scope.path().as_str());
+    let period = update.period.value();
+    let amounts = [
+        ("overdraft_limit", update.overdraft_limit),
+        (
+            "period.allocated",
+            period.and_then(|period| period.allocated),
+        ),
+        (
+            "period.carry_limit",
+            period.and_then(|period| period.carry_limit),
+        ),
+    ];
+    let checked = check_amounts(amounts, *unit, scope.path().as_str());
     let owner = scope.path().value(Level::Tenant);
     checked.map_err(|error| error.about(owner.and_then(TenantId::parse)))?;
     let (admin, request) = (&change.state.admin, change.request());
@@ -178,7 +200,7 @@ async fn fund_budget(
     let (caller, sent, target) = (&change.caller, &change.body, &change.target.budget);
     let state = &change.state;
     let scope = target.scope.path().as_str();
-    let amounts = [("amount", Some(sent.amount)), ("spent", sent.spent)];
+    let amounts = [("amount", sent.amount), ("spent", sent.spent)];
     if let Err(mismatch) = check_amounts(amounts, target.unit, scope) {
         // A key that is restricted to other scopes learns that first.
         let permission = change.operation.callers.permission();
@@ -190,7 +212,8 @@ async fn fund_budget(
         tenant_id: target.tenant_id.clone(),
         scope: target.scope.clone(),
         operation: sent.operation,
-        amount: sent.amount,
+        unit: target.unit,
+        amount: sent.amount.map(Amount::value),
         spent: sent.spent.map(Amount::value),
         reason: sent.reason.clone(),
     };

@@ -21,8 +21,8 @@ object! {
     pub struct BudgetFundingRequest: Read {
         /// How the figures change.
         pub operation: FundingOperation,
-        /// By how much, or to what.
-        pub amount: Amount,
+        /// By how much, or to what. Required, but for `RENEW`, which has none.
+        pub amount: Option<Amount>,
         /// Spent amount after the operation. Only with `RESET_SPENT`; absent: zero.
         pub spent: Option<Amount>,
         /// Reason, for the record.
@@ -36,6 +36,24 @@ object! {
         if request.spent.is_some() && request.operation != FundingOperation::ResetSpent {
             object.refuse_member("spent", "is allowed with operation RESET_SPENT only");
         }
+        if let Err(reason) = check_amount(request.operation, request.amount) {
+            object.refuse_member("amount", reason);
+        }
+    }
+}
+
+/// Whether a funding operation has an amount if it needs one, and only then.
+///
+/// # Errors
+/// Says what is wrong with the member.
+pub(in crate::api::admin) fn check_amount(
+    operation: FundingOperation,
+    amount: Option<Amount>,
+) -> Result<(), &'static str> {
+    match (operation, amount) {
+        (FundingOperation::Renew, Some(_)) => Err("must be absent with RENEW"),
+        (FundingOperation::Renew, None) | (_, Some(_)) => Ok(()),
+        (_, None) => Err("is required"),
     }
 }
 

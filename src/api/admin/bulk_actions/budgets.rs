@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{BulkBody, bulk_action, response};
 use crate::admin::{Admin, BudgetFilter, BulkRequest};
+use crate::api::admin::budgets::check_amount;
 use crate::api::admin::tenants::named_tenant;
 use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Declaration, declare};
@@ -63,8 +64,8 @@ object! {
         pub filter: BudgetBulkFilter,
         /// How the figures change.
         pub action: FundingOperation,
-        /// By how much, or to what; required for every action. Budgets of another unit fail.
-        pub amount: Amount { required: false },
+        /// By how much, or to what; required but for `RENEW`, which has none. Budgets of another unit fail.
+        pub amount: Option<Amount>,
         /// Spent amount after the operation. Only with `RESET_SPENT`; absent: zero.
         pub spent: Option<Amount>,
         /// Reason, for the record.
@@ -77,6 +78,9 @@ object! {
     check |request, object| {
         if request.spent.is_some() && request.action != FundingOperation::ResetSpent {
             object.refuse_member("spent", "is allowed with action RESET_SPENT only");
+        }
+        if let Err(reason) = check_amount(request.action, request.amount) {
+            object.refuse_member("amount", reason);
         }
     }
 }
@@ -95,8 +99,8 @@ impl BulkBody for BudgetBulkActionRequest {
 
     /// Both amounts must count the same.
     fn check(&self) -> Result<(), ApiError> {
-        let (unit, spent) = (self.amount.unit(), self.spent.map(Amount::unit));
-        let Some(other) = spent.filter(|spent| *spent != unit) else {
+        let [unit, spent] = [self.amount, self.spent].map(|amount| amount.map(Amount::unit));
+        let Some((unit, other)) = unit.zip(spent).filter(|(unit, spent)| unit != spent) else {
             return Ok(());
         };
         let message = format!("Unit mismatch: spent is in {other}, but amount is in {unit}");

@@ -339,7 +339,10 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         payload_hash,
         attested: None,
     };
-    let extended = tenant.ledger.extend(&tenant.caller, &ids[0], &extend).await;
+    let extended = tenant
+        .ledger
+        .extend(&tenant.caller, &ids[0], &extend, &cause)
+        .await;
     assert!(matches!(
         extended,
         Err(StoreError::Refusal(Refusal::Tenant(TenantRefusal::Closed(

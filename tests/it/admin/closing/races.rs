@@ -132,7 +132,12 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                     payload_hash,
                     attested: None,
                 };
-                on_ledger(tenant.ledger.extend(&tenant.caller, &id, &body).await);
+                on_ledger(
+                    tenant
+                        .ledger
+                        .extend(&tenant.caller, &id, &body, &cause)
+                        .await,
+                );
             }
             3 => {
                 let path = format!("tenant:acme{place}");

@@ -30,8 +30,8 @@ const USUAL_NOTES: &[(&str, &str)] = &[
     ("policy_until_ms", "Until then the policy applies."),
     ("rows", "How many at most."),
     (
-        "swept_until_ms",
-        "Holds that were due by then have been expired for this request.",
+        "until_ms",
+        "Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.",
     ),
 ];
 

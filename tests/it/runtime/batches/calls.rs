@@ -128,9 +128,14 @@ impl<'a> Calls<'a> {
         let body = json!({"idempotency_key": "extend", "extend_by_ms": 1_000});
         let (body, of) = (with(body, more), of.to_owned());
         Box::pin(async move {
-            let ((caller, _), id) = (self.parties(), self.id(&of).await);
+            let ((caller, cause), id) = (self.parties(), self.id(&of).await);
             let request = self.hashed(Endpoint::Commit, &body);
-            response(self.fixture.ledger.extend(caller, &id, &request).await)
+            response(
+                self.fixture
+                    .ledger
+                    .extend(caller, &id, &request, &cause)
+                    .await,
+            )
         })
     }
 

@@ -31,6 +31,10 @@ impl Model {
             FundingOperation::Debit => after.allocated -= amount,
             FundingOperation::Reset => after.allocated = amount,
             FundingOperation::ResetSpent => (after.allocated, after.spent) = (amount, spent),
+            FundingOperation::Renew => {
+                after.spent = before.debt.min(before.allocated);
+                after.debt -= after.spent;
+            }
             FundingOperation::RepayDebt => {
                 let repaid = before.debt.min(amount);
                 after.debt -= repaid;

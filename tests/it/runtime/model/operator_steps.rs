@@ -16,7 +16,7 @@ use budget_authority::store::StoreError;
 
 use super::draw::{Step, UNITS};
 use super::pure::{Model, Outcome};
-use super::sides::{amount_of, subject};
+use super::sides::subject;
 use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal, scope};
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::tenant_fixture::closed;
@@ -39,7 +39,8 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let owner = fixture.callers[tenant].tenant.as_str();
             let funding = Funding {
                 spent,
-                amount: amount_of(unit, amount),
+                unit,
+                amount: (operation != FundingOperation::Renew).then_some(amount),
                 ..funding(Some(owner), &path, operation, amount)
             };
             let hash = format!("\"{path} {unit} {operation:?} {amount} {spent:?}\"");

@@ -253,7 +253,11 @@ impl<'a> Request<'a> {
         };
         let request = self.hashed(None, request);
         let caller = &fixture.callers[self.tenant];
-        match fixture.ledger.extend(caller, id, &request).await {
+        match fixture
+            .ledger
+            .extend(caller, id, &request, &fixture.cause(self.tenant))
+            .await
+        {
             Ok(_) => Outcome::Extended,
             Err(error) => refused(error),
         }
