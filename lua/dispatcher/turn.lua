@@ -57,6 +57,7 @@ end
 local function turn_read()
   local turn = {scope = next_word(), unit = next_word(), turns_at_ms = next_word()}
   turn.allocated, turn.spent, turn.debt = int64(next_word()), int64(next_word()), int64(next_word())
+  turn.renews = next_word() == '1'
   turn.sources, turn.fields, turn.events = next_words(), next_words(), {}
   for _ = 1, next_word() do turn.events[#turn.events + 1] = {next_word(), next_words()} end
   return turn
@@ -75,6 +76,7 @@ local function turn_judge(key, turn)
   local bases = redis.call('HMGET', key, 'base_spent', 'base_debt')
   budget.base_spent, budget.base_debt = int64(bases[1] or '0'), int64(bases[2] or '0')
   local is_moved = budget.base_spent and budget.base_debt and funding_move(budget, turn.allocated, turn.spent, turn.debt)
+  if is_moved and not turn.renews then budget.over = budget.before.over end
   return is_moved and 'sound' or 'corrupt', budget
 end
 

@@ -135,6 +135,10 @@ for i = 1, #budgets do
     kept[#kept + 1], kept[#kept + 2], reply[9] = 'debt.' .. budget.depth, debt_by, 'debt'
   end
 end
+if budgets.limits then
+  -- @cold ledger/windows_charge
+  windows_charge(budgets, charged, now)
+end
 if beyond or not eventless then
   -- @cold ledger/event_preconditions, log/days
   local corrupt_key = event_preconditions(budgets, event_log, outbox)

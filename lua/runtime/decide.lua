@@ -115,7 +115,7 @@ else
       local first = turns_due(budgets, now, until_ms)
       if first then return first end
     end
-    reason, blocking = evaluate_denial(budgets, estimate)
+    reason, blocking = evaluate_denial(budgets, estimate, now)
   end
 end
 if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end

@@ -164,7 +164,7 @@ if budgets.turn then
   local first = turns_due(budgets, now, until_ms)
   if first then return first end
 end
-local reason, blocking = evaluate_denial(budgets, estimate)
+local reason, blocking = evaluate_denial(budgets, estimate, now)
 local last_due_ms
 if reason == 'BUDGET_EXCEEDED' then
   -- @cold ledger/evaluate_dead_holds
@@ -177,7 +177,8 @@ if reason then
   emit(now, settings, {denied = reason, budget = blocking, scope = scope})
   if since then return evaluated(now, 'over_limit', scope, blocking.remaining, since) end
   if last_due_ms then
-    return evaluated(now, 'denied', reason, scope, blocking.remaining, budget_snapshot(blocking), last_due_ms)
+    return evaluated(now, 'denied', reason, scope, blocking.remaining, budget_snapshot(blocking), last_due_ms,
+      blocking.full)
   end
   return evaluated(now, 'denied', reason, scope, blocking.remaining)
 end

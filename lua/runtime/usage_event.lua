@@ -108,13 +108,24 @@ local policy_overage = policy:match('^(%S+)')
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
 if not overage_policy then return {'corrupt', tenant_key} end
 local used = int64(actual)
-if used ~= 0 and overage_short(budgets, used) and evaluate_dead_holds(due, now, until_ms) then
-  return {'sweep_first', now}
+local short
+if overage_policy == 'REJECT' and budgets.limits then
+  -- @cold ledger/terms
+  short = terms_short(budgets, used, now)
+else
+  short = used ~= 0 and overage_short(budgets, used)
 end
-local charged, reason, blocking = overage_charge(budgets, used, overage_policy)
+if short and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
+local charged, reason, blocking
+if short and short.full then
+  reason, blocking = 'BUDGET_EXCEEDED', short
+else
+  charged, reason, blocking = overage_charge(budgets, used, overage_policy)
+end
 if not charged then
   local scope, is_short = budget_scope(scope_path, blocking.depth), reason == 'BUDGET_EXCEEDED'
-  return {'denied', reason, scope, blocking.remaining, is_short and budget_snapshot(blocking), is_short and evaluate_last_hold(due)}
+  return {'denied', reason, scope, blocking.remaining, is_short and budget_snapshot(blocking), is_short and evaluate_last_hold(due),
+    blocking.full}
 end
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
 local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
@@ -132,6 +143,10 @@ for i = 1, #budgets do
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 reply[4] = depths
+if budgets.limits then
+  -- @cold ledger/windows_charge
+  windows_charge(budgets, charged, now)
+end
 if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)

@@ -88,17 +88,24 @@ local function field_after(name)
 end
 
 if field_after('carry_limit') and field_after('rollover_policy') ~= 'CARRY_FORWARD' then return {'carry_limit_alone'} end
-local turns_at_ms
 if bounds ~= '' then
   local first, last = bounds:match('^(%S+) (%S+)$')
-  -- Its next turn finds out when it is due.
-  turns_at_ms = first and '1' or ''
   for i = 1, #set, 2 do
     if set[i] == 'period_allocated' and set[i + 1] == 'allocated' then set[i + 1] = budget.allocated end
   end
-  for name, value in pairs({turns_at_ms = turns_at_ms, period_start = first, period_end = last}) do
-    set[#set + 1], set[#set + 2] = name, value
+  for name, value in pairs({period_start = first, period_end = last}) do set[#set + 1], set[#set + 2] = name, value end
+end
+local turns_at_ms
+if bounds ~= '' or limits ~= '' then
+  -- @cold ledger/windows_replaced
+  if limits ~= '' then
+    local text, differs = windows_replaced(budget, limits ~= 'none' and limits or '', now)
+    if differs then changed[#changed + 1] = 'limits' end
+    set[#set + 1], set[#set + 2] = 'limits', text
   end
+  -- Its next turn finds out when it is due.
+  turns_at_ms = (field_after('period_every') or windows_turn(field_after('limits') or '')) and '1' or ''
+  set[#set + 1], set[#set + 2] = 'turns_at_ms', turns_at_ms
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end

@@ -69,7 +69,7 @@ budget_read = function(key, depth)
   return {
     key = key, depth = depth, status = known.status, remaining = known.remaining, reserved = known.reserved, spent = known.spent,
     allocated = known.allocated, debt = known.debt, limit = known.limit, over = known.over, announced = known.announced,
-    turns_at_ms = known.turns_at_ms,
+    turns_at_ms = known.turns_at_ms, limits = known.limits,
   }
 end
 
@@ -97,6 +97,7 @@ ledger_write_hold = batch_move
 ledger_write_charge = function(budget, by)
   local known = batch_move(budget)
   known.spent, known.is_charged = budget.spent, true
+  if budget.has_counted then known.limits, known.has_counted = budget.limits, true end
   if budget.debt_by == 0 and not budget.becomes_over then return end
   known.debt, known.over, known.owes = budget.debt, budget.over, true
   if budget.becomes_over then known.over_limit_by, known.has_over_limit_by = by, true end
@@ -119,6 +120,7 @@ local function batch_write_ledgers()
     local fields = {'remaining', int64_text(known.remaining), 'reserved', int64_text(known.reserved)}
     local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
     if known.is_charged then add('spent', known.spent) end
+    if known.has_counted then add('limits', known.limits) end
     if known.owes then
       add('debt', known.debt)
       add('is_over_limit', known.over and '1' or '0')

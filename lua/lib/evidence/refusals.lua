@@ -33,8 +33,8 @@ local function evidence_of_refusal(unsigned, evidence, now, tenant, facts, reply
   local inputs, digest = evidence_inputs(evidence, now)
   local request_id, endpoint, per_minute, request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
   if not (inputs and evidence_counts(unsigned, tenant, per_minute, now)) then return reply end
-  -- The format of a denial with the figures of the ledger.
-  if reply[1] == 'denied' and reply[5] then inputs = '2' .. inputs:sub(2) end
+  -- The format of a denial with the figures of the ledger, and of one with a window as well.
+  if reply[1] == 'denied' and reply[5] then inputs = (reply[7] and '3' or '2') .. inputs:sub(2) end
   local words = {}
   for i, word in ipairs(reply) do words[i] = type(word) == 'number' and int64_text(word) or word end
   local entry = {'kind', 'refusal', 'inputs', inputs, 'at_ms', int64_text(now), 'request_id', request_id, 'tenant', tenant,

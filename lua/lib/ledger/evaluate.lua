@@ -4,14 +4,23 @@ lacks funds never hides one that is frozen, over its limit or in debt.
 ]]
 -- @include base/int64
 
+-- Returns the class of what a ledger refuses: 1 anything, 2 new holds over its limit, 3 in debt, 4 for want of funds; 5 nothing.
+local function evaluate_class(budget, amount)
+  return budget.status ~= 'ACTIVE' and 1 or budget.over and 2 or budget.debt ~= '0' and 3
+    or int64_lt(budget.remaining, amount) and 4 or 5
+end
+
 -- Returns nil, or the reason and the ledger that refuses.
-local function evaluate_denial(budgets, amount)
+local function evaluate_denial(budgets, amount, now)
   local class, blocking = 5, nil
-  for i = 1, #budgets do
-    local budget = budgets[i]
-    local found = budget.status ~= 'ACTIVE' and 1 or budget.over and 2 or budget.debt ~= '0' and 3
-      or int64_lt(budget.remaining, amount) and 4 or 5
-    if found < class then class, blocking = found, budget end
+  if budgets.limits then
+    -- @cold ledger/terms
+    class, blocking = terms_blocking(budgets, amount, now)
+  else
+    for i = 1, #budgets do
+      local found = evaluate_class(budgets[i], amount)
+      if found < class then class, blocking = found, budgets[i] end
+    end
   end
   if class == 5 then return nil end
   if class == 1 then return blocking.status == 'FROZEN' and 'BUDGET_FROZEN' or 'BUDGET_CLOSED', blocking end

@@ -17,6 +17,7 @@ end
 -- by: the id of the reservation or usage event, which the ledger keeps while it is over its limit because of it.
 local function ledger_write_charge(budget, by)
   redis.call('HSET', budget.key, 'remaining', int64_text(budget.remaining), 'reserved', budget.reserved, 'spent', budget.spent)
+  if budget.has_counted then redis.call('HSET', budget.key, 'limits', budget.limits) end
   if budget.debt_by == 0 and not budget.becomes_over then return end
   redis.call('HSET', budget.key, 'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0')
   if budget.becomes_over then redis.call('HSET', budget.key, 'over_limit_by', by) end

@@ -10,6 +10,7 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
+use crate::domain::budget::limit::{BudgetLimit, Windows};
 use crate::domain::budget::period::BudgetPeriod;
 use crate::domain::budget::projection::IDLE;
 use crate::domain::caller::Caller;
@@ -180,15 +181,22 @@ impl Admin {
     fn fields_of_new(&self, new: &BudgetCreateRequest) -> Result<Vec<Pair>, StoreError> {
         let mut new = new.clone();
         let allocated = new.allocated;
-        let Some(period) = &mut new.period else {
-            return Ok(set_fields(new.fields()));
-        };
-        period.allocated.get_or_insert(allocated);
-        let [start, end] = self.bounds(period)?;
-        (new.period_start, new.period_end) = (Some(start), Some(end));
+        if let Some(period) = &mut new.period {
+            period.allocated.get_or_insert(allocated);
+            let [start, end] = self.bounds(period)?;
+            (new.period_start, new.period_end) = (Some(start), Some(end));
+        }
+        let windows = self.windows(&new.limits);
+        let turns = new.period.is_some() || windows.turns_at_ms().is_some();
         let mut fields = set_fields(new.fields());
-        fields.push(("turns_at_ms", IDLE.to_owned()));
+        fields.extend(turns.then(|| ("turns_at_ms", IDLE.to_owned())));
+        fields.extend((!new.limits.is_empty()).then(|| ("limits", windows.to_string())));
         Ok(fields)
+    }
+
+    /// Limits of which nothing is used yet.
+    fn windows(&self, limits: &[BudgetLimit]) -> Windows {
+        Windows::of(limits, self.store.clock().trusted_now_ms())
     }
 
     /// Start and end of the present period.
@@ -324,6 +332,8 @@ impl Admin {
         let limit = update.overdraft_limit.map(Amount::value);
         change.add("metadata.overdraft_limit", limit);
         change.audit.extend(audited(update.fields()));
+        let limits = update.limits.value().map(Vec::as_slice);
+        change.add("metadata.limits", limits.and_then(|limits| serde_json::to_string(limits).ok()));
         let bounds = match &update.period {
             Patch::Keep => None,
             Patch::Clear => Some("none".to_owned()),
@@ -331,6 +341,11 @@ impl Admin {
                 let [start, end] = self.bounds(period)?;
                 Some(format!("{start} {end}"))
             }
+        };
+        let limits = match &update.limits {
+            Patch::Keep => None,
+            Patch::Set(limits) if !limits.is_empty() => Some(self.windows(limits).to_string()),
+            Patch::Set(_) | Patch::Clear => Some("none".to_owned()),
         };
         let mut changes = update.fields();
         for change in &mut changes {
@@ -348,6 +363,7 @@ impl Admin {
             overdraft_limit: limit,
             until_ms,
             bounds: bounds.clone(),
+            limits: limits.clone(),
             changes: changes.clone(),
         };
         let updated = self.turning(&target, request.cause, call).await?;

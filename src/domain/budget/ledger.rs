@@ -1,9 +1,10 @@
 //! A budget's ledger: its requests, its record with the words in it, and its response.
 
 use crate::domain::amount::{Amount, SignedAmount, Unit};
+use crate::domain::budget::limit::{BudgetLimit, LIMITS_MAX, WindowLimits, repeated};
 use crate::domain::budget::period::BudgetPeriod;
 pub use crate::domain::budget::period::RolloverPolicy;
-use crate::domain::fields::{Blank, Patch, object};
+use crate::domain::fields::{Blank, Object, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
@@ -65,10 +66,13 @@ object! {
         pub period_start: Option<Moment>,
         /// Stored and returned without effect. Only without `period`.
         pub period_end: Option<Moment>,
+        /// Limits over windows of time, beside what is allocated.
+        pub limits: Vec<BudgetLimit> { items: ..=LIMITS_MAX, default: Vec::new(), recorded: false },
         /// Data that the operator chooses; not returned.
         pub metadata: Option<FreeObject>,
     }
     check |request, object| {
+        refuse_repeated(&request.limits, object);
         let Some(period) = &request.period else { return };
         for (name, bound) in [("period_start", request.period_start), ("period_end", request.period_end)] {
             if bound.is_some() {
@@ -78,6 +82,13 @@ object! {
         if period.carry_limit.is_some() && request.rollover_policy != RolloverPolicy::CarryForward {
             object.refuse_member("period", CARRY_LIMIT_ALONE);
         }
+    }
+}
+
+fn refuse_repeated(limits: &[BudgetLimit], object: &mut Object<'_>) {
+    if let Some(at) = repeated(limits) {
+        let reason = format!("[{at}] has the windows of another limit; every, time_zone or anchor must differ");
+        object.refuse_member("limits", reason);
     }
 }
 
@@ -98,8 +109,14 @@ object! {
         /// Replaces the period as a whole, from now on: the present one becomes that which contains now, and its figures stay. `null`:
         /// the budget is not renewed any more.
         pub period: Patch<BudgetPeriod>,
+        /// Replaces all limits over windows of time. One with the windows of a present limit goes on counting from it. `[]` or `null`
+        /// removes them.
+        pub limits: Patch<Vec<BudgetLimit>> { items: ..=LIMITS_MAX, recorded: false },
         /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
         pub metadata: Patch<FreeObject>,
+    }
+    check |request, object| {
+        refuse_repeated(request.limits.value().map_or(&[], Vec::as_slice), object);
     }
 }
 
@@ -141,6 +158,8 @@ object! {
         pub period_start: Option<Moment>,
         /// End of the present period, and start of the next one.
         pub period_end: Option<Moment>,
+        /// Limits over windows of time, each with its present window.
+        pub limits: Option<WindowLimits>,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },
         /// When an operator last changed it.

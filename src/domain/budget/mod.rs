@@ -1,6 +1,7 @@
 //! A ledger's figures, for which `remaining = allocated - spent - reserved - debt`.
 
 pub mod ledger;
+pub mod limit;
 pub mod period;
 pub mod projection;
 pub mod turn;

@@ -37,9 +37,8 @@ object! {
         pub carry_limit: Option<Amount>,
     }
     check |period, object| {
-        let anchored = period.anchor.is_none_or(|anchor| Schedule::ANCHORS_MS.contains(&anchor.as_ms()));
-        if !anchored {
-            object.refuse_member("anchor", "must be in the years 1970 to 2100");
+        if !Schedule::takes_anchor(period.anchor) {
+            object.refuse_member("anchor", Schedule::ANCHOR_WANTED);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::ledger::{BudgetLedger, BudgetStatus};
+use super::limit::Windows;
 use super::period::{BudgetPeriod, RolloverPolicy};
 use super::turn::{Figures, Periods, turned};
 use crate::domain::ids::TenantId;
@@ -17,7 +18,7 @@ pub const IDLE: &str = "0";
 pub const UNPLANNED: &str = "1";
 
 /// The fields that a turn is computed from. While they are as they were, so is its result.
-pub const SOURCES: [&str; 15] = [
+pub const SOURCES: [&str; 16] = [
     "turns_at_ms",
     "allocated",
     "spent",
@@ -32,6 +33,7 @@ pub const SOURCES: [&str; 15] = [
     "rollover_policy",
     "period_start",
     "period_end",
+    "limits",
     "epoch",
 ];
 
@@ -62,6 +64,8 @@ pub struct LedgerTurn {
     pub events: Vec<TurnEvent>,
     /// Whether something was due.
     pub is_due: bool,
+    /// Whether a period has begun, so that the ledger is judged anew by its limit.
+    pub renews: bool,
     /// Whether it was known when it is due. If not, the turn finds it out.
     pub was_planned: bool,
 }
@@ -80,18 +84,29 @@ impl LedgerTurn {
         let figures = figures(record)?;
         let periods = periods(record)?;
         let turned = turned(figures, periods.as_ref(), &[], now_ms);
+        let windows: Windows = record.optional("limits")?.unwrap_or_default();
+        let is_window_over = windows.turns_at_ms().is_some_and(|at_ms| at_ms <= now_ms);
+        let windows = windows.at(now_ms);
         let end_ms = match (turned.begun, &periods) {
             (Some((bounds, _)), _) => Some(bounds.end_ms),
             (None, periods) => periods.as_ref().map(|periods| periods.end_ms),
         };
-        let rests =
-            !is_used && !was_idle && turned.begun.is_some() && is_at_rest(record, turned.figures)?;
-        let turns_at_ms = match end_ms {
+        let next_ms = end_ms.into_iter().chain(windows.turns_at_ms()).min();
+        let is_due = turned.begun.is_some() || is_window_over;
+        let rests = !is_used
+            && !was_idle
+            && is_due
+            && windows.is_unused()
+            && is_at_rest(record, periods.is_some(), turned.figures)?;
+        let turns_at_ms = match next_ms {
             _ if rests => IDLE.to_owned(),
-            Some(end_ms) => end_ms.to_string(),
+            Some(next_ms) => next_ms.to_string(),
             None => String::new(),
         };
         let (mut fields, mut events) = (Vec::new(), Vec::new());
+        if is_window_over {
+            fields.push(("limits", windows.to_string()));
+        }
         if let Some((bounds, carried)) = turned.begun {
             let epoch: i64 = record.optional("epoch")?.unwrap_or(0);
             let [start, end] = [bounds.start_ms, bounds.end_ms].map(moment);
@@ -114,7 +129,8 @@ impl LedgerTurn {
             turns_at_ms,
             fields,
             events,
-            is_due: turned.begun.is_some(),
+            is_due,
+            renews: turned.begun.is_some(),
             was_planned: !was_idle && turns_at != UNPLANNED,
         }))
     }
@@ -128,8 +144,9 @@ pub fn projected(record: &Record, now_ms: i64) -> Result<Cow<'_, Record>, Record
     if record.get("status") == Some(BudgetStatus::Closed.as_str()) {
         return Ok(Cow::Borrowed(record));
     }
-    let Some(turn) = LedgerTurn::of(record, now_ms, false)?.filter(|turn| turn.is_due) else {
-        return Ok(Cow::Borrowed(record));
+    let record = with_windows(record, now_ms)?;
+    let Some(turn) = LedgerTurn::of(&record, now_ms, false)?.filter(|turn| turn.is_due) else {
+        return Ok(record);
     };
     let Figures {
         allocated,
@@ -140,7 +157,8 @@ pub fn projected(record: &Record, now_ms: i64) -> Result<Cow<'_, Record>, Record
     let remaining = i64::try_from(i128::from(allocated) - taken);
     let remaining = remaining.map_err(|_| RecordError::of("remaining"))?;
     let over = debt > record.integer("overdraft_limit")?;
-    let over = if over { "1" } else { "0" };
+    let over = ("is_over_limit", if over { "1" } else { "0" }.to_owned());
+    let over = Some(over).filter(|_| turn.renews);
     let figures = [
         ("allocated", allocated),
         ("spent", spent),
@@ -148,11 +166,23 @@ pub fn projected(record: &Record, now_ms: i64) -> Result<Cow<'_, Record>, Record
         ("remaining", remaining),
     ];
     let figures = figures.map(|(name, figure)| (name, figure.to_string()));
-    let fields = figures.into_iter().chain(turn.fields);
-    let record = fields.fold(record.clone(), |record, (name, value)| {
+    let fields = figures.into_iter().chain(turn.fields).chain(over);
+    let record = fields.fold(record.into_owned(), |record, (name, value)| {
         record.with(name, value)
     });
-    Ok(Cow::Owned(record.with("is_over_limit", over)))
+    Ok(Cow::Owned(record))
+}
+
+/// The same for the windows that scripts roll.
+fn with_windows(record: &Record, now_ms: i64) -> Result<Cow<'_, Record>, RecordError> {
+    let Some(limits) = record.get("limits").filter(|text| !text.is_empty()) else {
+        return Ok(Cow::Borrowed(record));
+    };
+    let windows = record.read::<Windows>("limits")?.at(now_ms).to_string();
+    Ok(match windows == limits {
+        true => Cow::Borrowed(record),
+        false => Cow::Owned(record.clone().with("limits", windows)),
+    })
 }
 
 impl BudgetLedger {
@@ -186,8 +216,9 @@ fn periods(record: &Record) -> Result<Option<Periods>, RecordError> {
 }
 
 /// Whether nothing is held or owed, so that no event can be due before something moves.
-fn is_at_rest(record: &Record, figures: Figures) -> Result<bool, RecordError> {
-    Ok(record.integer("reserved")? == 0 && figures.spent == 0 && figures.debt == 0)
+fn is_at_rest(record: &Record, renews: bool, figures: Figures) -> Result<bool, RecordError> {
+    let is_spent = renews && figures.spent > 0;
+    Ok(record.integer("reserved")? == 0 && !is_spent && figures.debt == 0)
 }
 
 fn moment(ms: i64) -> String {

@@ -94,6 +94,8 @@ impl<T: Field> Member<T> {
         named_by(named_by: fn(&T) -> &'static str) sets named_by = Some(named_by);
         /// Another schema than the type's, where the published description says less.
         described_as(schema: fn() -> Schema) sets described_as = Some(schema);
+        /// The rules of the type, where no other option sets them.
+        rules(rules: T::Rules) sets rules = rules;
         /// A keyword of the schema besides those that follow from type and rules.
         keyword(keyword: Keyword) sets keyword = Some(keyword);
     }

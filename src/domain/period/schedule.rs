@@ -34,6 +34,14 @@ impl Schedule {
     /// What requests may give as anchor: the years 1970 to 2100, in milliseconds since the epoch.
     pub const ANCHORS_MS: RangeInclusive<i64> = 0..=4_133_980_799_999;
 
+    /// Why an anchor is refused.
+    pub const ANCHOR_WANTED: &str = "must be in the years 1970 to 2100";
+
+    /// Whether a request may give this anchor, or none.
+    pub fn takes_anchor(anchor: Option<Moment>) -> bool {
+        anchor.is_none_or(|anchor| Self::ANCHORS_MS.contains(&anchor.as_ms()))
+    }
+
     /// A period begins at the anchor. Without one, days begin at midnight, weeks on Monday, months on the first, years in January.
     pub fn new(every: Every, zone: &Zone, anchor: Option<Moment>) -> Self {
         let time_zone = zone.time_zone().clone();

@@ -106,14 +106,22 @@ impl Reservation {
                 if let Some(remaining) = remaining {
                     details["remaining"] = json!(remaining);
                 }
-                if let Some((balance, holds_due_ms)) = funds.as_deref() {
+                if let Some(funds) = funds.as_deref() {
+                    let balance = &funds.balance;
                     details["allocated"] = json!(balance.allocated.value());
                     details["spent"] = json!(balance.spent.value());
                     details["reserved"] = json!(balance.reserved.value());
                     details["debt"] = json!(balance.debt.map_or(0, Amount::value));
-                    let due = holds_due_ms.filter(|_| balance.reserved.value() > 0);
+                    let due = funds.holds_due_ms.filter(|_| balance.reserved.value() > 0);
                     if let Some(due) = due.and_then(Moment::from_ms) {
                         details["holds_expire_by"] = json!(due);
+                    }
+                    if let Some(window) = &funds.window {
+                        let amount = |value: i64| json!({"unit": requested.unit(), "amount": value});
+                        details["limit"] = json!({
+                            "every": window.every, "amount": amount(window.amount), "used": amount(window.used),
+                            "reserved": amount(balance.reserved.value()), "window_end": window.end,
+                        });
                     }
                 }
                 // What only decisions know has no code.

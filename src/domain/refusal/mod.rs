@@ -14,7 +14,7 @@ pub use admin::{
 };
 pub use evaluated::{EvaluatedCode, EvaluatedRefusal, MESSAGE_CHARS_MAX};
 pub use limit::{CountLimit, CountLimits, StockTooLarge, TooMany};
-pub use reservation::{Denial, ReservationRefusal};
+pub use reservation::{Denial, FullWindow, ReservationRefusal, ShortFunds};
 
 use crate::domain::ids::TenantId;
 

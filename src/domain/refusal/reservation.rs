@@ -4,6 +4,8 @@ use super::admin::seconds;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::ids::ReservationId;
+use crate::domain::moment::Moment;
+use crate::domain::period::{Every, Purpose};
 use crate::domain::printable::printable;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
@@ -74,7 +76,10 @@ pub enum ReservationRefusal {
     #[error("Budget not found for provided scope: {0}")]
     BudgetNotFound(ScopePath),
     /// A ledger does not allow it.
-    #[error("{} at {scope}: requested {requested}{}{}{}", .denial.cause(), and_remaining(.remaining), and_since(.over_since), .denial.cure())]
+    #[error(
+        "{} at {scope}: requested {requested}{}{}{}",
+        cause(*.denial, .funds), and_remaining(.remaining, .funds), and_since(.over_since), .denial.cure()
+    )]
     Denied {
         /// Reason.
         denial: Denial,
@@ -86,9 +91,8 @@ pub enum ReservationRefusal {
         remaining: Option<i64>,
         /// Id of the reservation or usage event whose charge took it over its limit, if one did.
         over_since: Option<String>,
-        /// Where funds are what it lacks: its figures, and when all present holds of the tenant have ended unless one is extended,
-        /// in milliseconds.
-        funds: Option<Box<(Balance, Option<i64>)>>,
+        /// Where funds are what it lacks.
+        funds: Option<Box<ShortFunds>>,
     },
     /// The charge exceeds the hold, and the overage policy is `REJECT`.
     #[error("{requested} exceeds the {reserved} reserved at {scope}, and the policy is REJECT")]
@@ -100,6 +104,43 @@ pub enum ReservationRefusal {
         /// The charge.
         requested: Amount,
     },
+}
+
+/// The state of a ledger that has no room for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortFunds {
+    /// Its figures.
+    pub balance: Balance,
+    /// When all present holds of the tenant have ended unless one is extended, in milliseconds since the epoch.
+    pub holds_due_ms: Option<i64>,
+    /// The window of a limit that is full. None: the ledger itself is short.
+    pub window: Option<FullWindow>,
+}
+
+/// The window of a limit that has no room for a request. Amounts are in the unit of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FullWindow {
+    /// The length of the window.
+    pub every: Every,
+    /// How much it allows.
+    pub amount: i64,
+    /// How much was charged in it.
+    pub used: i64,
+    /// When it ends.
+    pub end: Moment,
+}
+
+impl FullWindow {
+    /// Reads the words of a reply: every, amount, used, end in milliseconds.
+    pub(crate) fn parse(words: &str) -> Option<Self> {
+        let mut words = words.split(' ');
+        Some(Self {
+            every: Every::parse(words.next()?, Purpose::Window)?,
+            amount: words.next()?.parse().ok()?,
+            used: words.next()?.parse().ok()?,
+            end: Moment::from_ms(words.next()?.parse().ok()?)?,
+        })
+    }
 }
 
 words! {
@@ -158,8 +199,25 @@ fn words_of(units: &[Unit]) -> String {
     words.join(", ")
 }
 
-fn and_remaining(remaining: &Option<i64>) -> String {
-    remaining.map_or_else(String::new, |remaining| format!(", remaining {remaining}"))
+/// The beginning of the message of a denial.
+fn cause(denial: Denial, funds: &Option<Box<ShortFunds>>) -> String {
+    match funds.as_deref().and_then(|funds| funds.window) {
+        Some(window) => format!("The limit of {} in {} is reached", window.amount, window.every),
+        None => denial.cause().to_owned(),
+    }
+}
+
+fn and_remaining(remaining: &Option<i64>, funds: &Option<Box<ShortFunds>>) -> String {
+    let window = funds.as_deref().and_then(|funds| Some((funds, funds.window?)));
+    match (window, remaining) {
+        (Some((funds, window)), _) => {
+            let reserved = funds.balance.reserved.value();
+            let (used, end) = (window.used, window.end);
+            format!(", used {used}, reserved {reserved}; the window ends at {end}")
+        }
+        (None, Some(remaining)) => format!(", remaining {remaining}"),
+        (None, None) => String::new(),
+    }
 }
 
 fn and_since(over_since: &Option<String>) -> String {

@@ -30,6 +30,9 @@ pub const FORMAT: u32 = 1;
 /// The same of a denial whose details have the figures of the ledger. An earlier release would leave them out.
 const FORMAT_WITH_FIGURES: u32 = 2;
 
+/// The same of one whose details have the window of a limit that is full.
+const FORMAT_WITH_WINDOW: u32 = 3;
+
 /// The fields of a reservation that its statements are made of, beside the ledgers after each operation.
 const OWN_FIELDS: [&str; 26] = [
     "status",
@@ -210,7 +213,7 @@ fn known_inputs(record: &Record, field: &str) -> Result<Option<Inputs>, RecordEr
 /// The format of inputs that another release wrote. Only that release knows their other fields.
 fn unknown_format(inputs: &str) -> Option<u32> {
     let format = inputs.split(' ').next()?.parse().ok()?;
-    (![FORMAT, FORMAT_WITH_FIGURES].contains(&format)).then_some(format)
+    (![FORMAT, FORMAT_WITH_FIGURES, FORMAT_WITH_WINDOW].contains(&format)).then_some(format)
 }
 
 fn attested(

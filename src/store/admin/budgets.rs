@@ -108,6 +108,8 @@ signature! {
         until_ms: Option<i64>,
         /// Of a period that is set, start and end of the present one; `none` if it is removed.
         bounds: Option<String>,
+        /// The limits that replace the present ones; `none` if they are removed.
+        limits: Option<String>,
         changes: Changes,
     }
     replies {

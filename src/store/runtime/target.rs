@@ -3,7 +3,9 @@
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::ids::{ReservationId, TenantId};
-use crate::domain::refusal::{AccessRefusal, Denial, Refusal, ReservationRefusal, TenantRefusal};
+use crate::domain::refusal::{
+    AccessRefusal, Denial, Refusal, ReservationRefusal, ShortFunds, TenantRefusal,
+};
 use crate::domain::scope::ScopePath;
 use crate::store::signature::Refused;
 use crate::store::target::Target;
@@ -118,6 +120,7 @@ impl RuntimeTarget<'_> {
                 remaining,
                 snapshot,
                 holds_due_ms,
+                window,
             } => R::Denied {
                 denial: *reason,
                 scope: scope.clone(),
@@ -130,7 +133,11 @@ impl RuntimeTarget<'_> {
                         requested?.unit(),
                         snapshot,
                     );
-                    Some(Box::new((balance?, *holds_due_ms)))
+                    Some(Box::new(ShortFunds {
+                        balance: balance?,
+                        holds_due_ms: *holds_due_ms,
+                        window: *window,
+                    }))
                 }),
             },
             Refused::OverLimit {

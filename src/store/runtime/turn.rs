@@ -24,7 +24,7 @@ signature! {
         day,
         tenant: &'a TenantId,
         context: &'a str,
-        /// Of each ledger: scope, unit, turns_at_ms, allocated, spent, debt; the number of words in names and values of the fields that
+        /// Of each ledger: scope, unit, turns_at_ms, allocated, spent, debt; 1 if a period has begun; the number of words in names and values of the fields that
         /// it was computed from, and these; the same of the fields that it sets; the number of events, and of each its type, the number
         /// of words in names and values of its data, and these.
         words: Vec<String>,
@@ -134,6 +134,7 @@ fn words(turn: &LedgerTurn) -> Vec<String> {
         debt,
     } = turn.figures;
     words.extend([allocated, spent, debt].map(|figure| figure.to_string()));
+    words.push(u8::from(turn.renews).to_string());
     let source = |(name, value): &(&str, Option<String>)| {
         [(*name).to_owned(), value.clone().unwrap_or_default()]
     };

@@ -4,7 +4,7 @@ use super::{Signature, Word};
 use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::record::Record;
-use crate::domain::refusal::{BadKey, CountLimit, Denial};
+use crate::domain::refusal::{BadKey, CountLimit, Denial, FullWindow};
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::error::StoreError;
@@ -95,9 +95,10 @@ refused! {
     budget_not_found: BudgetNotFound,
     /// A ledger takes no charge.
     inactive: Inactive { status: String, scope: String },
-    /// A ledger denies the request. What it lacks are funds: also its figures, and when all holds of the tenant have ended.
+    /// A ledger denies the request. What it lacks are funds: also its figures, and when all holds of the tenant have ended. What is
+    /// full is the window of a limit: also that.
     denied: Denied {
-        reason: Denial, scope: String, remaining: i64, snapshot: Option<String>, holds_due_ms: Option<i64>
+        reason: Denial, scope: String, remaining: i64, snapshot: Option<String>, holds_due_ms: Option<i64>, window: Option<FullWindow>
     },
     /// A ledger is over its limit since this reservation or usage event.
     over_limit: OverLimit { scope: String, remaining: i64, since: String },
@@ -175,6 +176,14 @@ impl FromReply for Units {
     }
 }
 
+impl FromReply for Option<FullWindow> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let words = reply.read::<Option<String>>()?;
+        let read = |words: String| FullWindow::parse(&words).ok_or_else(|| reply.unknown(&words));
+        words.map(read).transpose()
+    }
+}
+
 impl FromReply for Box<Refused> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let word = reply.read::<String>()?;
@@ -221,6 +230,7 @@ impl Refused {
             "status" => "EXPIRED",
             "reason" => "BUDGET_EXCEEDED",
             "snapshot" => "2 0 1",
+            "window" => "PT1H 2 1 3600000",
             "units" => "TOKENS",
             "count" => "policies",
             "refused" => "expired",

@@ -41,4 +41,5 @@ mod statements;
 pub(crate) mod stored_bytes;
 pub(crate) mod thresholds;
 pub(crate) mod turns;
+pub(crate) mod windows;
 pub(crate) mod usage_event;

@@ -2,7 +2,7 @@
 
 mod requests;
 
-use requests::read_scope;
+use requests::{amounts_of_terms, read_scope};
 pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
 pub(super) use requests::{check_amount, check_amounts};
 
@@ -110,19 +110,11 @@ async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLed
 /// # Errors
 /// 400 `UNIT_MISMATCH`.
 fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
-    let period = new.period.as_ref();
-    let amounts = [
-        ("allocated", Some(new.allocated)),
-        ("overdraft_limit", new.overdraft_limit),
-        (
-            "period.allocated",
-            period.and_then(|period| period.allocated),
-        ),
-        (
-            "period.carry_limit",
-            period.and_then(|period| period.carry_limit),
-        ),
-    ];
+    let mut amounts = amounts_of_terms(new.period.as_ref(), &new.limits);
+    amounts.extend([
+        ("allocated".to_owned(), Some(new.allocated)),
+        ("overdraft_limit".to_owned(), new.overdraft_limit),
+    ]);
     check_amounts(amounts, new.unit, &new.scope)
 }
 
@@ -155,18 +147,9 @@ impl ChangeBody for BudgetUpdateRequest {}
 
 async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
     let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
-    let period = update.period.value();
-    let amounts = [
-        ("overdraft_limit", update.overdraft_limit),
-        (
-            "period.allocated",
-            period.and_then(|period| period.allocated),
-        ),
-        (
-            "period.carry_limit",
-            period.and_then(|period| period.carry_limit),
-        ),
-    ];
+    let limits = update.limits.value().map_or(&[][..], Vec::as_slice);
+    let mut amounts = amounts_of_terms(update.period.value(), limits);
+    amounts.push(("overdraft_limit".to_owned(), update.overdraft_limit));
     let checked = check_amounts(amounts, *unit, scope.path().as_str());
     let owner = scope.path().value(Level::Tenant);
     checked.map_err(|error| error.about(owner.and_then(TenantId::parse)))?;

@@ -1,5 +1,7 @@
 //! Requests about one budget: their bodies, and the parameters that name the budget.
 
+use std::fmt::Display;
+
 use axum::http::StatusCode;
 use serde_json::json;
 
@@ -9,6 +11,8 @@ use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::ledger::FundingOperation;
+use crate::domain::budget::limit::BudgetLimit;
+use crate::domain::budget::period::BudgetPeriod;
 use crate::domain::caller::Caller;
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::IdempotencyKey;
@@ -138,16 +142,35 @@ pub(super) fn read_scope(text: &str) -> Result<BudgetScope, ApiError> {
     BudgetScope::parse(text).map_err(|error| Problems::one("scope", error.to_string()).into())
 }
 
+/// The amounts of terms that budgets may have, with the members that they are in.
+pub(super) fn amounts_of_terms(
+    period: Option<&BudgetPeriod>,
+    limits: &[BudgetLimit],
+) -> Vec<(String, Option<Amount>)> {
+    let of_period = period.into_iter().flat_map(|period| {
+        let amounts = [
+            ("allocated", period.allocated),
+            ("carry_limit", period.carry_limit),
+        ];
+        amounts.map(|(member, amount)| (format!("period.{member}"), amount))
+    });
+    let limits = limits.iter().enumerate();
+    let of_limits = limits.map(|(at, limit)| (format!("limits[{at}].amount"), Some(limit.amount)));
+    of_period.chain(of_limits).collect()
+}
+
 /// Whether these members, as far as they are sent, count what the budget counts.
 ///
 /// # Errors
 /// 400 `UNIT_MISMATCH`, for the first that does not.
-pub(in crate::api::admin) fn check_amounts<const N: usize>(
-    amounts: [(&str, Option<Amount>); N],
+pub(in crate::api::admin) fn check_amounts<M: Display>(
+    amounts: impl IntoIterator<Item = (M, Option<Amount>)>,
     unit: Unit,
     scope: &str,
 ) -> Result<(), ApiError> {
-    let sent = amounts.map(|(member, amount)| (member, amount.map_or(unit, Amount::unit)));
+    let sent = amounts
+        .into_iter()
+        .map(|(member, amount)| (member, amount.map_or(unit, Amount::unit)));
     let Some((member, sent)) = sent.into_iter().find(|(_, sent)| *sent != unit) else {
         return Ok(());
     };
