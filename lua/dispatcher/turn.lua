@@ -18,9 +18,9 @@ ARGV[2]    day_start_ms  int64
 ARGV[3]    tenant        text
 ARGV[4]    context       text        The request cause, lines of name and value.
 ARGV[5..]  words         to the end
-    Of each ledger: scope, unit, turns_at_ms, allocated, spent, debt; the number of words in names and values of the
-    fields that it was computed from, and these; the same of the fields that it sets; the number of events, and of each
-    its type, the number of words in names and values of its data, and these.
+    Of each ledger: scope, unit, turns_at_ms, allocated, spent, debt; 1 if a period has begun; the number of words in
+    names and values of the fields that it was computed from, and these; the same of the fields that it sets; the number
+    of events, and of each its type, the number of words in names and values of its data, and these.
 
 Replies, the first that applies:
   clock now_ms | tenant_unreadable | turned now_ms count corrupt

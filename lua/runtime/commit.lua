@@ -40,7 +40,7 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
-  turn_first now_ms ledgers | denied reason scope remaining snapshot holds_due_ms | attested now_ms refused |
+  turn_first now_ms ledgers | denied reason scope remaining snapshot holds_due_ms window | attested now_ms refused |
   committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
@@ -135,7 +135,7 @@ for i = 1, #budgets do
     kept[#kept + 1], kept[#kept + 2], reply[9] = 'debt.' .. budget.depth, debt_by, 'debt'
   end
 end
-if budgets.limits then
+if budgets.terms then
   -- @cold ledger/windows_charge
   windows_charge(budgets, charged, now)
 end

@@ -50,10 +50,10 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | bytes_limited now_ms until_ms limit present | stale now_ms version |
   corrupt key | unit_mismatch scope units | attested now_ms refused | sweep_first now_ms | turn_first now_ms ledgers |
-  deny now_ms reason | allow now_ms depths snapshots
+  deny now_ms reason | allow now_ms observed depths snapshots
 Writes:
-  On deny and allow: the outcome and the count of its bytes; on deny the event; the count of bytes, and the entry of
-  evidence. On attested: the entry and its count. Otherwise nothing.
+  On deny and allow: the outcome and the count of its bytes; on deny, and where budgets observe, the events; the count
+  of bytes, and the entry of evidence. On attested: the entry and its count. Otherwise nothing.
 ]]
 local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, short_lived, outcome,
   rates = unpack(KEYS, 1, 12)
@@ -118,23 +118,30 @@ else
     reason, blocking = evaluate_denial(budgets, estimate, now)
   end
 end
-if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
+local is_short = reason == 'BUDGET_EXCEEDED' or budgets and budgets.would_exceed
+if is_short and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
+local observed = not reason and budgets.observed and #budgets.observed > 0
 local reply, kept
 if reason then
   reply, kept = {'deny', now, reason}, {'decision', 'DENY', 'reason_code', reason}
 else
   local decision, depths = caps == '' and 'ALLOW' or 'ALLOW_WITH_CAPS', {}
-  reply, kept = {'allow', now, ''}, {'decision', decision}
+  reply, kept = {'allow', now, '', ''}, {'decision', decision}
   for i, budget in ipairs(budgets) do
     depths[i] = budget.depth
-    reply[3 + i] = budget_snapshot(budget)
-    if outcome_status == 'DRY_RUN' then kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[3 + i] end
+    reply[4 + i] = budget_snapshot(budget)
+    if outcome_status == 'DRY_RUN' then kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i] end
   end
-  reply[3] = table.concat(depths, ' ')
-  kept[#kept + 1], kept[#kept + 2] = 'budgeted', reply[3]
+  reply[4] = table.concat(depths, ' ')
+  kept[#kept + 1], kept[#kept + 2] = 'budgeted', reply[4]
+  if observed then
+    -- @cold ledger/observed
+    reply[3] = observed_text(budgets)
+    kept[#kept + 1], kept[#kept + 2] = 'observed', reply[3]
+  end
   if caps ~= '' then kept[#kept + 1], kept[#kept + 2] = 'caps', caps end
 end
-if reason then
+if reason or observed then
   denials_check(denials, denial_minutes, event_log, outbox)
   day_check(days, settings, day)
 end
@@ -159,11 +166,17 @@ if counts then
   -- @cold ledger/rates_count
   rates_count(counts, 1, counts.by)
 end
-if reason then
-  local scope = blocking and budget_scope(scope_path, blocking.depth)
+if reason or observed then
+  local action_facts = {unpack(ARGV, facts_from)}
   local events = events_new(event_log, outbox, tenant, day, now, context, ARGV[facts_from + 1])
-  denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
-    denial_facts(reason, unit, estimate, blocking, scope, {unpack(ARGV, facts_from)}))
+  if reason then
+    local scope = blocking and budget_scope(scope_path, blocking.depth)
+    denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
+      denial_facts(reason, unit, estimate, blocking, scope, action_facts), 'reservation.denied')
+  else
+    -- @cold ledger/observed
+    observed_append(events, {denials, denial_minutes, denied_per_minute}, budgets, scope_path, unit, estimate, action_facts)
+  end
   day_register(days, tenant_key, settings, tenant, day, now)
   events_point(events)
 end

@@ -58,8 +58,8 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | turn_first now_ms ledgers |
-  denied reason scope remaining snapshot holds_due_ms | over_limit scope remaining since | attested now_ms refused |
-  reserved now_ms ttl_ms depths snapshots
+  denied reason scope remaining snapshot holds_due_ms window | over_limit scope remaining since |
+  attested now_ms refused | reserved now_ms ttl_ms observed depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
   the rates, events, the entry of evidence. On denied, over_limit and tenant_closed: the event. On attested: the entry,
@@ -92,9 +92,15 @@ local function emit(now, settings, what)
       evidence_check(unsigned, tenant)
     end
     denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
-      denial_facts(what.denied, unit, int64(amount), what.budget, what.scope, {unpack(ARGV, facts_from, facts_to)}))
+      denial_facts(what.denied, unit, int64(amount), what.budget, what.scope, {unpack(ARGV, facts_from, facts_to)}),
+      'reservation.denied')
     day_register(days, tenant_key, settings, tenant, day, now)
   else
+    if what.observed then
+      -- @cold ledger/observed
+      observed_append(events, {denials, denial_minutes, denied_per_minute}, what.moved, scope_path, unit, int64(amount),
+        {unpack(ARGV, facts_from, facts_to)})
+    end
     for _, budget in ipairs(what.moved) do
       ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), what.thresholds)
     end
@@ -166,10 +172,10 @@ if budgets.turn then
 end
 local reason, blocking = evaluate_denial(budgets, estimate, now)
 local last_due_ms
-if reason == 'BUDGET_EXCEEDED' then
+if reason == 'BUDGET_EXCEEDED' or budgets.would_exceed then
   -- @cold ledger/evaluate_dead_holds
   if evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
-  last_due_ms = evaluate_last_hold(due)
+  last_due_ms = reason == 'BUDGET_EXCEEDED' and evaluate_last_hold(due)
 end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
@@ -190,17 +196,24 @@ local max_extensions = int64(policy_extensions) or int64(settings[TENANT_EXTENSI
 if not (overage_policy and max_ttl_ms and ttl_ms and max_extensions) then return {'corrupt', tenant_key} end
 ttl_ms = math.min(ttl_ms, max_ttl_ms)
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
-local reply, kept = {'reserved', now, ttl_ms, ''}, {unpack(ARGV, facts_from)}
+local reply, kept = {'reserved', now, ttl_ms, '', ''}, {unpack(ARGV, facts_from)}
 local depths, minus_estimate = '', int64_sub(0, estimate)
 for i = 1, #budgets do
   local budget = budgets[i]
   if not ledger_move_hold(budget, minus_estimate, estimate) then return {'corrupt', budget.key} end
   eventless = eventless and no_threshold_crossed(budget, thresholds, now)
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
-  reply[4 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+  reply[5 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[5 + i]
 end
-reply[4] = depths
+reply[5] = depths
+local observed = budgets.observed and #budgets.observed > 0
+if observed then
+  -- @cold ledger/observed
+  reply[4], eventless = observed_text(budgets), false
+  kept[#kept + 1], kept[#kept + 2] = 'observed', reply[4]
+  denials_check(denials, denial_minutes, event_log, outbox)
+end
 if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
@@ -237,5 +250,5 @@ if counts then
   if counts.reserved_by > 0 then rates_count(counts, 1, counts.reserved_by) end
   if counts.bytes_by > 0 then rates_count(counts, 3, counts.bytes_by) end
 end
-if not eventless then emit(now, settings, {moved = budgets, thresholds = thresholds}) end
+if not eventless then emit(now, settings, {moved = budgets, observed = observed, thresholds = thresholds}) end
 return reply

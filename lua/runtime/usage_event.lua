@@ -44,7 +44,7 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
   inactive status scope | sweep_first now_ms | turn_first now_ms ledgers |
-  denied reason scope remaining snapshot holds_due_ms | applied now_ms charged depths snapshots
+  denied reason scope remaining snapshot holds_due_ms window | applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -109,7 +109,7 @@ local overage_policy = overage_policy_of(requested_overage_policy, policy_overag
 if not overage_policy then return {'corrupt', tenant_key} end
 local used = int64(actual)
 local short
-if overage_policy == 'REJECT' and budgets.limits then
+if overage_policy == 'REJECT' and budgets.terms then
   -- @cold ledger/terms
   short = terms_short(budgets, used, now)
 else
@@ -143,7 +143,7 @@ for i = 1, #budgets do
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 reply[4] = depths
-if budgets.limits then
+if budgets.terms then
   -- @cold ledger/windows_charge
   windows_charge(budgets, charged, now)
 end

@@ -25,9 +25,10 @@ use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
+pub use crate::store::admin::budgets::FundReply;
 pub use api_keys::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, Granted, ValidatedApiKey};
 pub use audit::Failure;
-pub use budgets::{FundReply, Funding};
+pub use budgets::Funding;
 pub use bulk_actions::BulkRequest;
 pub use overview::AdminOverviewResponse;
 pub use policies::{PolicyFilter, PolicyQuery};

@@ -21,6 +21,7 @@ fn error(signature: &Signature, refused: Refused) -> Option<StoreError> {
     let tenant = TenantId::parse("acme").expect("an id");
     let scope = BudgetScope::parse("tenant:acme").expect("a scope");
     let budget = BudgetTarget {
+        increase_id: Some("inc".to_owned()),
         tenant: tenant.clone(),
         budget: BudgetName {
             scope: scope.path().clone(),

@@ -8,6 +8,7 @@ use std::fmt;
 use axum::http::Method;
 use axum::routing::MethodFilter;
 
+use crate::api::admin::budgets::increases;
 use crate::api::admin::{
     self, api_keys, audit, budgets, bulk_actions, credentials, events, policies, tenants, webhooks,
 };
@@ -87,6 +88,8 @@ operations! {
         UpdateBudget                PATCH  "/v1/admin/budgets"                                admin                       budgets::UPDATE;
         LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::GET;
         FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::FUND;
+        CreateBudgetIncrease        POST   "/v1/admin/budgets/increases"                      both(BudgetsWrite)          increases::CREATE;
+        EndBudgetIncrease           DELETE "/v1/admin/budgets/increases/{increase_id}"        both(BudgetsWrite)          increases::END;
         FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::FREEZE;
         UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::UNFREEZE;
         BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets::BUDGETS;

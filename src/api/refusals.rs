@@ -106,9 +106,10 @@ impl From<Refusal> for ApiError {
             R::Budget(Budget::Closed(_)) => (S::CONFLICT, Code::BudgetClosed),
             R::Budget(Budget::OfOtherTenant(_)) => (S::FORBIDDEN, Code::Forbidden),
             R::Budget(Budget::Exceeded { .. }) => (S::CONFLICT, Code::BudgetExceeded),
-            R::Budget(Budget::OutOfRange(_) | Budget::CarryLimitAlone) => {
-                (S::BAD_REQUEST, Code::InvalidRequest)
-            }
+            R::Budget(
+                Budget::OutOfRange(_) | Budget::CarryLimitAlone | Budget::UntilOutOfRange,
+            ) => (S::BAD_REQUEST, Code::InvalidRequest),
+            R::Budget(Budget::IncreaseNotFound { .. }) => (S::NOT_FOUND, Code::NotFound),
 
             R::Policy(Policy::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
             R::Policy(Policy::OfOtherTenant(_)) => (S::FORBIDDEN, Code::Forbidden),

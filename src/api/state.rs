@@ -17,6 +17,7 @@ use crate::api::body_memory::BodyMemory;
 use crate::api::evidence::limiter::PublicLimiter;
 use crate::config::{EvidenceConfig, ServeConfig};
 use crate::domain::cidr::Cidr;
+use crate::domain::dialect::Dialect;
 use crate::egress::Egress;
 use crate::evidence::Issuing;
 use crate::ledger::Ledger;
@@ -54,6 +55,8 @@ pub struct Handles {
     pub public_limiter: PublicLimiter,
     /// What limits the lists of each tenant.
     pub list_limits: ListLimits,
+    /// The protocol that the service speaks.
+    pub dialect: Dialect,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
     /// Networks of proxies whose word on a client's address is taken.
@@ -110,6 +113,7 @@ impl Handles {
             evidence_retention,
             public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),
             list_limits: ListLimits::default(),
+            dialect: config.store.dialect,
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {

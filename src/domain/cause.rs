@@ -36,6 +36,14 @@ impl Actor {
         }
     }
 
+    /// The API key, if it is known.
+    pub fn key_id(&self) -> Option<&str> {
+        match self {
+            Self::ApiKey(key_id) => Some(key_id.as_str()),
+            _ => None,
+        }
+    }
+
     /// The name of the admin key, if it has one.
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -110,10 +118,7 @@ impl Cause {
 
     /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
     pub fn lines(&self) -> String {
-        let key_id = match &self.actor {
-            Actor::ApiKey(key_id) => Some(key_id.as_str()),
-            _ => None,
-        };
+        let key_id = self.actor.key_id();
         let pairs = [
             ("source", Some(self.source)),
             ("actor", Some(self.actor.as_str())),

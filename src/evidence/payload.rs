@@ -47,7 +47,7 @@ pub fn attested_body(
 /// no JSON.
 pub fn attested_response(response: &impl serde::Serialize) -> Option<Canonical> {
     let [one, other] = Dialect::ALL.map(|dialect| dialect.words().evidence_member);
-    Canonical::of(response, &["remaining_ttl_ms", one, other])
+    Canonical::of(response, &["remaining_ttl_ms", "observed", one, other])
 }
 
 /// A request and its outcome, as [`attested_request`] and [`attested_response`] have them.

@@ -10,7 +10,8 @@ use crate::domain::ids::DecisionId;
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::Caps;
 use crate::domain::reservation::{
-    DecisionRequest, DecisionResponse, OutcomeKind, ReservationCreateResponse, balances_at, facts,
+    DecisionRequest, DecisionResponse, ObservedRefusal, OutcomeKind, ReservationCreateResponse,
+    balances_at, facts,
 };
 use crate::evidence::statements::of_outcome;
 use crate::evidence::{Draft, Endpoint};
@@ -108,18 +109,23 @@ impl Ledger {
         let (mut outcome, now_ms) = match reply {
             DecideReply::Allow {
                 now_ms,
+                observed,
                 depths,
                 snapshots,
             } => {
                 self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let caps = policy.and_then(|policy| policy.caps.clone());
-                let outcome = ReservationCreateResponse::allowed(
-                    scope_path,
-                    request.estimate,
-                    caps,
-                    balances,
-                );
+                let observed = ObservedRefusal::all(&scope_path, &observed);
+                let outcome = ReservationCreateResponse {
+                    observed,
+                    ..ReservationCreateResponse::allowed(
+                        scope_path,
+                        request.estimate,
+                        caps,
+                        balances,
+                    )
+                };
                 self.metrics.allowed(by, outcome.decision, unit);
                 (outcome, now_ms)
             }

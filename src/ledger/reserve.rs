@@ -13,8 +13,8 @@ use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::{OveragePolicy, Policy};
 use crate::domain::reservation::{
-    DecisionRequest, GRACE_PERIOD_MS_DEFAULT, OutcomeKind, ReservationCreateRequest,
-    ReservationCreateResponse, balances_at, facts,
+    DecisionRequest, GRACE_PERIOD_MS_DEFAULT, ObservedRefusal, OutcomeKind,
+    ReservationCreateRequest, ReservationCreateResponse, balances_at, facts,
 };
 use crate::evidence::statements::of_create;
 use crate::evidence::{Draft, Endpoint};
@@ -111,6 +111,7 @@ impl Ledger {
                 ReserveReply::Reserved {
                     now_ms,
                     ttl_ms,
+                    observed,
                     depths,
                     snapshots,
                 },
@@ -121,6 +122,7 @@ impl Ledger {
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let estimate = request.estimate;
                 let mut response = ReservationCreateResponse {
+                    observed: ObservedRefusal::all(&scope_path, &observed),
                     reservation_id: Some(id),
                     expires_at_ms: Some(now_ms + ttl_ms),
                     remaining_ttl_ms: Some(ttl_ms),

@@ -29,7 +29,9 @@ ARGV[9]                 until_ms         int64 or ''
     Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
 ARGV[10]                bounds           text or ''
     Of a period that is set, start and end of the present one; `none` if it is removed.
-ARGV[11]                changes          n, then n more
+ARGV[11]                limits           text or ''
+    The limits that replace the present ones; `none` if they are removed.
+ARGV[12]                changes          n, then n more
     A member of the request, the field of the record, then = and the value, or '' to remove the field.
 ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry.
 
@@ -42,10 +44,10 @@ Writes:
 ]]
 local tenant_key, budget_key, over_limit_or_in_debt, turns, event_log, outbox, days, audit_log, chain, unsealed,
   short_lived, idempotency = unpack(KEYS)
-local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit, until_ms, bounds
-  = unpack(ARGV, 1, 10)
-local changes_from = 12
-local changes_to = 11 + ARGV[11]
+local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit, until_ms, bounds, limits
+  = unpack(ARGV, 1, 11)
+local changes_from = 13
+local changes_to = 12 + ARGV[12]
 local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
@@ -87,11 +89,18 @@ local function field_after(name)
   return redis.call('HGET', budget_key, name)
 end
 
+for i = 1, #set, 2 do
+  if set[i] == 'enforcement' then set[#set + 1], set[#set + 2] = 'observes', set[i + 1] == 'OBSERVE' and '1' or '' end
+end
 if field_after('carry_limit') and field_after('rollover_policy') ~= 'CARRY_FORWARD' then return {'carry_limit_alone'} end
 if bounds ~= '' then
   local first, last = bounds:match('^(%S+) (%S+)$')
   for i = 1, #set, 2 do
-    if set[i] == 'period_allocated' and set[i + 1] == 'allocated' then set[i + 1] = budget.allocated end
+    if set[i] == 'period_allocated' and set[i + 1] == 'allocated' then
+      -- @cold ledger/increases
+      local regular = int64_sub(int64(budget.allocated) or 0, increases_sum(increases_read(budget_key)))
+      set[i + 1] = regular and int64_lt(0, regular) and int64_text(regular) or '0'
+    end
   end
   for name, value in pairs({period_start = first, period_end = last}) do set[#set + 1], set[#set + 2] = name, value end
 end
@@ -104,7 +113,8 @@ if bounds ~= '' or limits ~= '' then
     set[#set + 1], set[#set + 2] = 'limits', text
   end
   -- Its next turn finds out when it is due.
-  turns_at_ms = (field_after('period_every') or windows_turn(field_after('limits') or '')) and '1' or ''
+  local has_turns = field_after('period_every') or windows_turn(field_after('limits') or '') or (field_after('increases') or '') ~= ''
+  turns_at_ms = has_turns and '1' or ''
   set[#set + 1], set[#set + 2] = 'turns_at_ms', turns_at_ms
 end
 local over = int64_lt(limit, debt)

@@ -1,8 +1,8 @@
 --[[ budgets_of_keys: reads the ledgers of the scopes that a request names by their keys. ]]
 -- @include ledger/budgets
 
--- Returns the ledgers among the enclosing scopes, root first, in `turn` whether any turns, in `limits` whether any has some; or nil
--- and the key of a corrupt one.
+-- Returns the ledgers among the enclosing scopes, root first, in `turn` whether any turns, in `terms` whether any has limits
+-- or observes; or nil and the key of a corrupt one.
 local function budgets_read(keys, first)
   local budgets = {}
   for i = first, #keys do
@@ -10,7 +10,7 @@ local function budgets_read(keys, first)
     if budget == nil then return nil, keys[i] end
     if budget then
       budgets[#budgets + 1] = budget
-      budgets.turn, budgets.limits = budgets.turn or budget.turns_at_ms, budgets.limits or budget.limits
+      budgets.turn, budgets.terms = budgets.turn or budget.turns_at_ms, budgets.terms or budget.limits or budget.observes
     end
   end
   return budgets

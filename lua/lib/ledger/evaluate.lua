@@ -2,18 +2,12 @@
 evaluate: decides whether an estimate could be held, and if not, why. Class by class over all scopes: a scope that
 lacks funds never hides one that is frozen, over its limit or in debt.
 ]]
--- @include base/int64
-
--- Returns the class of what a ledger refuses: 1 anything, 2 new holds over its limit, 3 in debt, 4 for want of funds; 5 nothing.
-local function evaluate_class(budget, amount)
-  return budget.status ~= 'ACTIVE' and 1 or budget.over and 2 or budget.debt ~= '0' and 3
-    or int64_lt(budget.remaining, amount) and 4 or 5
-end
+-- @include ledger/evaluate_class
 
 -- Returns nil, or the reason and the ledger that refuses.
 local function evaluate_denial(budgets, amount, now)
   local class, blocking = 5, nil
-  if budgets.limits then
+  if budgets.terms then
     -- @cold ledger/terms
     class, blocking = terms_blocking(budgets, amount, now)
   else

@@ -2,7 +2,8 @@
 funding: applies a funding operation to a ledger. It is moved in memory first, where a figure beyond its
 range is still a refusal; `reserved` never moves.
 ]]
--- @include base/int64, base/int64_wrapping, ledger/announced, ledger/announced_write, ledger/thresholds_crossed, log/events
+-- @include base/int64, base/int64_wrapping, ledger/budgets, ledger/announced, ledger/announced_write
+-- @include ledger/thresholds_crossed, log/events
 
 -- Returns the figures as they are, or nil if one is corrupt.
 local function funding_figures(budget)
@@ -47,6 +48,10 @@ local function funding_refusal(budget, operation, amount, spent)
       after.allocated, after.spent, after.debt = renewal(budget, before)
     else
       after.allocated, after.spent = amount, operation == 'RESET_SPENT' and spent or before.spent
+      if operation == 'RESET' then
+        -- @cold ledger/increases
+        budget.ended = increases_read(budget.key)
+      end
     end
     after.remaining = int64_sub(after.allocated, after.spent)
     after.remaining = after.remaining and int64_sub(after.remaining, before.reserved)
@@ -65,6 +70,7 @@ local FUNDING_EPOCHS = {RENEW = true, RESET_SPENT = true}
 
 -- Returns names and values of the fields that an operator's funding sets besides the figures.
 local function funding_fields(budget, operation, now)
+  if operation == 'RESET' then return 'updated_at_ms', now, 'increases', '' end
   if not FUNDING_EPOCHS[operation] then return 'updated_at_ms', now end
   return 'updated_at_ms', now, 'epoch', (tonumber(budget_field(budget.key, 'epoch') or 0) or 0) + 1
 end
@@ -120,7 +126,7 @@ local function funding_consequences(events, budget, unit, scope, thresholds, onl
   end
 end
 
--- Emits the events. request: names and values of the funding event besides the figures.
+-- Emits the events. request: names and values of the funding event besides the figures, that of the ledger's id first.
 local function funding_events(events, budget, operation, unit, scope, thresholds, request)
   local data = {'data.unit', unit, 'data.operation', operation, unpack(request)}
   for _, fact in ipairs(budget.renewed or {}) do data[#data + 1] = fact end
@@ -131,5 +137,11 @@ local function funding_events(events, budget, operation, unit, scope, thresholds
     data[#data + 1], data[#data + 2] = state[1] .. 'status', budget.status
   end
   event_append(events, FUNDING_EVENTS[operation], scope, data)
+  if budget.ended then
+    -- @cold ledger/increases
+    for _, increase in ipairs(budget.ended) do
+      event_append(events, 'budget.increase_ended', scope, increase_facts(increase, request[2], unit))
+    end
+  end
   funding_consequences(events, budget, unit, scope, thresholds)
 end

@@ -1,12 +1,13 @@
 --[[ renewal: begins a new period of a ledger before the present one is over. Its end stays. ]]
--- @include base/int64
+-- @include base/int64, ledger/increases
 
 local function int64_least(a, b) return int64_lt(b, a) and b or a end
 
--- Returns what a period gets from the one before.
-local function renewal_carried(before, policy, allocated, carry_limit)
+-- Returns what a period gets from the one before. increases: the sum of the present ones.
+local function renewal_carried(before, policy, allocated, carry_limit, increases)
   local rest = int64_sub(before.allocated, before.spent)
   rest = rest and int64_sub(rest, before.debt)
+  rest = rest and int64_sub(rest, increases)
   if policy == 'CARRY_FORWARD' then
     carry_limit = carry_limit and int64(carry_limit) or INT64_MAX
   else
@@ -22,8 +23,10 @@ local function renewal(budget, before)
   local renewed, carried = before.allocated, 0
   if every then
     allocated = int64(allocated) or 0
-    carried = renewal_carried(before, policy, allocated, carry_limit)
+    local increases = increases_sum(increases_read(budget.key))
+    carried = renewal_carried(before, policy, allocated, carry_limit, increases)
     renewed = int64_add(allocated, carried) or INT64_MAX
+    renewed = int64_add(renewed, increases) or INT64_MAX
   end
   budget.renewed = {'data.carried', carried, 'data.previous.allocated', before.allocated, 'data.previous.spent', before.spent,
     'data.previous.debt', before.debt}

@@ -35,7 +35,8 @@ local SMALL = {DRY_RUN = true, DECISION = true, APPLIED = true}
 local function creation_replay(key, now)
   local status, depths, inputs = unpack(redis.call('HMGET', key, 'status', 'budgeted', 'create_inputs'))
   if SMALL[status] then return {'replayed', now, redis.call('HGETALL', key)} end
-  local names = {'status', 'unit', 'estimate', 'expires_at_ms', 'extended_ms', 'scope_path', 'caps', 'budgeted'}
+  local names = {'status', 'unit', 'estimate', 'expires_at_ms', 'extended_ms', 'scope_path', 'caps', 'budgeted',
+    'observed'}
   add_snapshots(names, 'create', depths)
   add_evidence(names, inputs, CREATE_EVIDENCE)
   return {'replayed', now, fields_set(key, names)}

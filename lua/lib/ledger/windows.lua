@@ -1,6 +1,6 @@
 --[[
 windows: the limits of a ledger over windows of time, a line each: limit, used, start, end, when counting began, length, and what
-tells it from others, `every` first. A window with a length ends and begins here; one with - follows a calendar, and turns with
+identifies it, `every` first. A window with a length ends and begins here; one with - follows a calendar, and turns with
 its ledger.
 ]]
 -- @include base/int64

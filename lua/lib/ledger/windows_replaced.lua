@@ -1,8 +1,8 @@
 --[[ windows_replaced: replaces the limits of a ledger. ]]
 -- @include ledger/windows
 
--- Returns the text of the new limits, and whether they differ. A limit with the windows of one that is replaced goes on
--- counting from it. wanted: the new limits, of which nothing is used.
+-- Returns the text of the new limits, and whether they differ. A limit with the windows of one that is replaced
+-- continues its count. wanted: the new limits, of which nothing is used.
 local function windows_replaced(budget, wanted, now)
   local before = budget.limits and windows_read(budget, now) or {}
   local present, known, windows = windows_text(before), {}, windows_read({key = budget.key, limits = wanted}, now)

@@ -1,15 +1,19 @@
 //! Budgets: create, fund, look up, list, change and freeze them; with a tenant's key those of its tenant, with the admin key
 //! any.
 
-pub(crate) mod list;
+mod funding;
+mod increases;
+pub(super) mod list;
 
 use uuid::Uuid;
+
+pub use funding::Funding;
 
 use super::{Admin, Change, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
-use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
+use crate::domain::budget::ledger::{BudgetStatus, Enforcement};
 use crate::domain::budget::limit::{BudgetLimit, Windows};
 use crate::domain::budget::period::BudgetPeriod;
 use crate::domain::budget::projection::IDLE;
@@ -19,11 +23,10 @@ use crate::domain::fields::Patch;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError, audited, set_fields};
-use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
+use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal};
 use crate::domain::scope::{BudgetScope, Level};
-pub use crate::store::admin::budgets::FundReply;
 use crate::store::admin::budgets::{
-    CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, Fund, LookupBudget,
+    CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, LookupBudget,
     LookupBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
@@ -31,31 +34,14 @@ use crate::store::signature::{Counted, Refused, ScriptCall};
 use crate::store::target::{Creation, Target};
 use crate::store::{Lane, Pair, ScriptError, StoreError};
 
-/// A funding operation.
-#[derive(Debug)]
-pub struct Funding {
-    /// As it was sent: for the admin key alone, ignored from a tenant's.
-    pub tenant_id: Option<String>,
-    /// The scope.
-    pub scope: BudgetScope,
-    /// The action.
-    pub operation: FundingOperation,
-    /// Unit of the ledger.
-    pub unit: Unit,
-    /// By how much, in that unit; `None` for RENEW.
-    pub amount: Option<i64>,
-    /// The value that RESET_SPENT sets, in that unit; `None`: not given, so 0.
-    pub spent: Option<i64>,
-    /// Recorded in the event and in the audit entry.
-    pub reason: Option<String>,
-}
-
 /// A budget of a tenant, as requests name it.
 pub(super) struct BudgetTarget {
     pub(super) tenant: TenantId,
     pub(super) budget: BudgetName,
     /// How much is to be added or taken away.
     pub(super) requested: Option<i64>,
+    /// The increase that is to end.
+    pub(super) increase_id: Option<String>,
 }
 
 impl BudgetTarget {
@@ -64,6 +50,7 @@ impl BudgetTarget {
             tenant,
             budget,
             requested: None,
+            increase_id: None,
         }
     }
 
@@ -109,6 +96,14 @@ impl Target for BudgetTarget {
             Refused::BudgetClosed => R::Closed(budget),
             Refused::ForeignBudget => R::OfOtherTenant(budget.scope),
             Refused::OutOfRange => R::OutOfRange(budget),
+            Refused::UntilOutOfRange => R::UntilOutOfRange,
+            Refused::IncreaseNotFound => {
+                let increase_id = self.increase_id.clone()?;
+                R::IncreaseNotFound {
+                    increase_id,
+                    budget,
+                }
+            }
             Refused::CarryLimitAlone => R::CarryLimitAlone,
             Refused::BudgetExceeded { ref snapshot } => R::Exceeded {
                 requested: self.requested?,
@@ -130,6 +125,11 @@ fn name(scope: &BudgetScope, unit: Unit) -> BudgetName {
         scope: scope.path().clone(),
         unit,
     }
+}
+
+/// A ledger as a change has left it: the same for a replay.
+fn changed_ledger(record: &Record) -> Result<BudgetLedger, RecordError> {
+    BudgetLedger::at(record, record.integer("updated_at_ms")?)
 }
 
 /// The tenant whose scope it is, as the scope names it.
@@ -174,7 +174,7 @@ impl Admin {
         };
         let creation = Creation::new(caller.is_admin(), &target);
         let CreateBudgetReply::Created { record } = creation.run(&self.store, &call).await?;
-        target.about(self.ledger(&record.0))
+        target.about(changed_ledger(&record.0))
     }
 
     /// Names and values that only the record of a new ledger keeps. It turns when it is used first: nothing has moved yet.
@@ -190,6 +190,8 @@ impl Admin {
         let turns = new.period.is_some() || windows.turns_at_ms().is_some();
         let mut fields = set_fields(new.fields());
         fields.extend(turns.then(|| ("turns_at_ms", IDLE.to_owned())));
+        let observes = new.enforcement == Some(Enforcement::Observe);
+        fields.extend(observes.then(|| ("observes", "1".to_owned())));
         fields.extend((!new.limits.is_empty()).then(|| ("limits", windows.to_string())));
         Ok(fields)
     }
@@ -206,61 +208,6 @@ impl Admin {
             .bounds(self.store.clock().trusted_now_ms());
         let bound = |ms| Moment::from_ms(ms).ok_or_else(|| RecordError::of("period_end"));
         Ok([bound(bounds.start_ms)?, bound(bounds.end_ms)?])
-    }
-
-    /// Funds a ledger. The reply has the clock of the script; of the first request where this is a replay.
-    ///
-    /// # Errors
-    /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing;
-    /// another request under the same idempotency key; tenant closed; a foreign, unknown, frozen or closed ledger; too
-    /// little left; a figure out of range.
-    pub async fn fund_budget(
-        &self,
-        caller: &Caller,
-        funding: &Funding,
-        request: &Request<'_>,
-    ) -> Result<FundReply, StoreError> {
-        let (scope, unit) = (&funding.scope, funding.unit);
-        let tenant = match (caller, funding.tenant_id.as_deref()) {
-            (Caller::Tenant(caller), _) => caller.tenant.clone(),
-            (Caller::Admin(_), None) => return refuse(TenantRefusal::IdMissing),
-            (Caller::Admin(_), Some(text)) => match TenantId::parse(text) {
-                Some(tenant) => tenant,
-                // No tenant has such an id, so it owns no ledger.
-                None if tenant_of(scope) == text => {
-                    return refuse(BudgetRefusal::NotFound(name(scope, unit)));
-                }
-                None => return refuse(BudgetRefusal::OfOtherTenant(scope.path().clone())),
-            },
-        };
-        let target = BudgetTarget {
-            requested: funding.amount,
-            ..BudgetTarget::new(tenant, name(scope, unit))
-        };
-        let resource = format!("{}:{unit}", scope.path());
-        let mut change = target.change(request, "fundBudget", 200, &resource);
-        let operation = funding.operation;
-        change.add("metadata.funding_operation", Some(operation));
-        change.add("metadata.amount", funding.amount);
-        change.add("metadata.reason", funding.reason.as_deref());
-        change.add("metadata.idempotency_key", request.idempotency_key);
-        let resets = operation == FundingOperation::ResetSpent;
-        let provided = resets.then_some(funding.spent.is_some());
-        change.add("metadata.spent_override_provided", provided);
-        let call = |until_ms| Fund {
-            caller: caller.into(),
-            change: &change,
-            tenant: &target.tenant,
-            scope: scope.path().as_str(),
-            unit: unit.as_str(),
-            operation: operation.as_str(),
-            amount: funding.amount.unwrap_or(0),
-            spent: funding.spent,
-            reason: funding.reason.as_deref(),
-            foreign: tenant_of(scope) != target.tenant.as_str(),
-            until_ms,
-        };
-        self.turning(&target, request.cause, call).await
     }
 
     /// Runs the script of a change. While ledgers must turn first, they do, and it runs again.
@@ -333,7 +280,10 @@ impl Admin {
         change.add("metadata.overdraft_limit", limit);
         change.audit.extend(audited(update.fields()));
         let limits = update.limits.value().map(Vec::as_slice);
-        change.add("metadata.limits", limits.and_then(|limits| serde_json::to_string(limits).ok()));
+        change.add(
+            "metadata.limits",
+            limits.and_then(|limits| serde_json::to_string(limits).ok()),
+        );
         let bounds = match &update.period {
             Patch::Keep => None,
             Patch::Clear => Some("none".to_owned()),
@@ -368,7 +318,7 @@ impl Admin {
         };
         let updated = self.turning(&target, request.cause, call).await?;
         let UpdateBudgetReply::Updated { record } = updated;
-        target.about(self.ledger(&record.0))
+        target.about(changed_ledger(&record.0))
     }
 
     /// Freezes a ledger, or ends that.
@@ -402,7 +352,7 @@ impl Admin {
         let changed = target.run(&self.store, &call).await?;
         target.about(match (changed, frozen) {
             (FreezeBudgetReply::Changed { record }, _) => {
-                self.ledger(&record.0).map_err(StoreError::from)
+                changed_ledger(&record.0).map_err(StoreError::from)
             }
             (FreezeBudgetReply::Unchanged, true) => {
                 refuse(BudgetRefusal::AlreadyFrozen(target.budget.clone()))

@@ -13,6 +13,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
 use crate::domain::reservation::{
@@ -47,8 +48,14 @@ pub(in crate::api) const DECIDE: Declaration = declare!(
 
 async fn decide(call: RuntimeCall<DecisionRequest>) -> Returns<DecisionResponse> {
     let (ledger, caller) = (&call.state.ledger, &call.caller);
-    let decision = ledger.decide(caller, &call.body, &call.cause);
-    Ok(CheckedJson::ok(decision.await?))
+    let mut decision = ledger.decide(caller, &call.body, &call.cause).await?;
+    decision.observed = decision.observed.filter(|_| shows_observed(&call.state));
+    Ok(CheckedJson::ok(decision))
+}
+
+/// Clients of the other dialect refuse members that they do not know.
+fn shows_observed(state: &AppState) -> bool {
+    state.dialect == Dialect::Service
 }
 
 pub(in crate::api) const RESERVE: Declaration = declare!(
@@ -63,8 +70,9 @@ async fn reserve(
     call: RuntimeCall<ReservationCreateRequest>,
 ) -> Returns<ReservationCreateResponse> {
     let (ledger, caller) = (&call.state.ledger, &call.caller);
-    let held = ledger.reserve(caller, &call.body, &call.cause);
-    Ok(CheckedJson::ok(held.await?))
+    let mut held = ledger.reserve(caller, &call.body, &call.cause).await?;
+    held.observed = held.observed.filter(|_| shows_observed(&call.state));
+    Ok(CheckedJson::ok(held))
 }
 
 pub(in crate::api) const COMMIT: Declaration = declare!(

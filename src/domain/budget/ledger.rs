@@ -1,6 +1,7 @@
 //! A budget's ledger: its requests, its record with the words in it, and its response.
 
 use crate::domain::amount::{Amount, SignedAmount, Unit};
+use crate::domain::budget::increase::Increases;
 use crate::domain::budget::limit::{BudgetLimit, LIMITS_MAX, WindowLimits, repeated};
 use crate::domain::budget::period::BudgetPeriod;
 pub use crate::domain::budget::period::RolloverPolicy;
@@ -21,6 +22,16 @@ words! {
         Frozen,
         /// It has ended with its tenant.
         Closed,
+    }
+}
+
+words! {
+    /// Whether a budget refuses what it has no room for.
+    Enforcement: "SCREAMING_SNAKE_CASE" {
+        /// It does.
+        Enforce,
+        /// It only reports what it would have refused, and charges all: what remains may be negative.
+        Observe,
     }
 }
 
@@ -68,6 +79,8 @@ object! {
         pub period_end: Option<Moment>,
         /// Limits over windows of time, beside what is allocated.
         pub limits: Vec<BudgetLimit> { items: ..=LIMITS_MAX, default: Vec::new(), recorded: false },
+        /// `OBSERVE`: the budget refuses nothing for want of funds, and reports what it would have refused.
+        pub enforcement: Option<Enforcement> { default: Enforcement::Enforce },
         /// Data that the operator chooses; not returned.
         pub metadata: Option<FreeObject>,
     }
@@ -85,9 +98,15 @@ object! {
     }
 }
 
+fn is_none_or_empty(increases: &Option<Increases>) -> bool {
+    increases.as_ref().is_none_or(Increases::is_empty)
+}
+
 fn refuse_repeated(limits: &[BudgetLimit], object: &mut Object<'_>) {
     if let Some(at) = repeated(limits) {
-        let reason = format!("[{at}] has the windows of another limit; every, time_zone or anchor must differ");
+        let reason = format!(
+            "[{at}] has the windows of another limit; every, time_zone or anchor must differ"
+        );
         object.refuse_member("limits", reason);
     }
 }
@@ -109,9 +128,11 @@ object! {
         /// Replaces the period as a whole, from now on: the present one becomes that which contains now, and its figures stay. `null`:
         /// the budget is not renewed any more.
         pub period: Patch<BudgetPeriod>,
-        /// Replaces all limits over windows of time. One with the windows of a present limit goes on counting from it. `[]` or `null`
-        /// removes them.
+        /// Replaces all limits over windows of time. One with the windows of a present limit continues its count. `[]` or `null` removes
+        /// them.
         pub limits: Patch<Vec<BudgetLimit>> { items: ..=LIMITS_MAX, recorded: false },
+        /// Whether the budget refuses what it has no room for, or only reports it.
+        pub enforcement: Option<Enforcement>,
         /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
         pub metadata: Patch<FreeObject>,
     }
@@ -158,8 +179,12 @@ object! {
         pub period_start: Option<Moment>,
         /// End of the present period, and start of the next one.
         pub period_end: Option<Moment>,
+        /// Temporary increases of what is allocated, which includes them.
+        pub increases: Option<Increases> { skip_if: is_none_or_empty },
         /// Limits over windows of time, each with its present window.
         pub limits: Option<WindowLimits>,
+        /// Whether the budget refuses what it has no room for, or only reports it. Absent: it refuses.
+        pub enforcement: Option<Enforcement>,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },
         /// When an operator last changed it.

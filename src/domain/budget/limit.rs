@@ -146,10 +146,7 @@ impl fmt::Display for Window {
             zone,
             anchor,
         } = self;
-        write!(
-            f,
-            "{amount} {used} {start_ms} {end_ms} {counted_from_ms} "
-        )?;
+        write!(f, "{amount} {used} {start_ms} {end_ms} {counted_from_ms} ")?;
         match self.schedule().fixed_length_ms() {
             Some(length_ms) => write!(f, "{length_ms} {every} {zone} ")?,
             None => write!(f, "- {every} {zone} ")?,
@@ -168,7 +165,12 @@ pub struct Windows(Vec<Window>);
 impl Windows {
     /// Limits of which nothing is used yet, at a time in milliseconds since the epoch.
     pub fn of(limits: &[BudgetLimit], now_ms: i64) -> Self {
-        Self(limits.iter().map(|limit| Window::new(limit, now_ms)).collect())
+        Self(
+            limits
+                .iter()
+                .map(|limit| Window::new(limit, now_ms))
+                .collect(),
+        )
     }
 
     /// The end of the first window that a script cannot roll, in milliseconds since the epoch.
@@ -193,7 +195,10 @@ impl Windows {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        text.lines().map(Window::read).collect::<Option<_>>().map(Self)
+        text.lines()
+            .map(Window::read)
+            .collect::<Option<_>>()
+            .map(Self)
     }
 }
 
@@ -209,7 +214,11 @@ impl fmt::Display for Windows {
 }
 
 stored_text!(Windows, Windows::parse);
-stored_text!(Vec<BudgetLimit>, |text| Self::parse_stored(text), |limits| Some(limits.to_json()));
+stored_text!(
+    Vec<BudgetLimit>,
+    |text| Self::parse_stored(text),
+    |limits| Some(limits.to_json())
+);
 
 /// The limits of a budget, as responses have them. None is as good as absent.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -290,7 +299,11 @@ mod tests {
         assert!(next.is_unused());
         let start_ms = NIGHT_MS + 30 * HOUR_MS;
         assert_eq!(
-            (next.0[0].start_ms, next.0[0].end_ms, next.0[0].counted_from_ms),
+            (
+                next.0[0].start_ms,
+                next.0[0].end_ms,
+                next.0[0].counted_from_ms
+            ),
             (start_ms, start_ms + HOUR_MS, start_ms)
         );
     }

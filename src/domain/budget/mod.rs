@@ -1,5 +1,6 @@
 //! A ledger's figures, for which `remaining = allocated - spent - reserved - debt`.
 
+pub mod increase;
 pub mod ledger;
 pub mod limit;
 pub mod period;

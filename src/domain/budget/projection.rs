@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::increase::{BudgetIncrease, Increases};
 use super::ledger::{BudgetLedger, BudgetStatus};
 use super::limit::Windows;
 use super::period::{BudgetPeriod, RolloverPolicy};
@@ -18,7 +19,7 @@ pub const IDLE: &str = "0";
 pub const UNPLANNED: &str = "1";
 
 /// The fields that a turn is computed from. While they are as they were, so is its result.
-pub const SOURCES: [&str; 16] = [
+pub const SOURCES: [&str; 17] = [
     "turns_at_ms",
     "allocated",
     "spent",
@@ -34,6 +35,7 @@ pub const SOURCES: [&str; 16] = [
     "period_start",
     "period_end",
     "limits",
+    "increases",
     "epoch",
 ];
 
@@ -66,7 +68,7 @@ pub struct LedgerTurn {
     pub is_due: bool,
     /// Whether a period has begun, so that the ledger is judged anew by its limit.
     pub renews: bool,
-    /// Whether it was known when it is due. If not, the turn finds it out.
+    /// Whether it was known when it turns next. If not, the turn finds it out.
     pub was_planned: bool,
 }
 
@@ -83,7 +85,9 @@ impl LedgerTurn {
         let was_idle = turns_at == IDLE;
         let figures = figures(record)?;
         let periods = periods(record)?;
-        let turned = turned(figures, periods.as_ref(), &[], now_ms);
+        let mut increases = increases(record)?;
+        let turned = turned(figures, periods.as_ref(), &increases.timed(), now_ms);
+        let ended = increases.ended(now_ms);
         let windows: Windows = record.optional("limits")?.unwrap_or_default();
         let is_window_over = windows.turns_at_ms().is_some_and(|at_ms| at_ms <= now_ms);
         let windows = windows.at(now_ms);
@@ -91,12 +95,14 @@ impl LedgerTurn {
             (Some((bounds, _)), _) => Some(bounds.end_ms),
             (None, periods) => periods.as_ref().map(|periods| periods.end_ms),
         };
-        let next_ms = end_ms.into_iter().chain(windows.turns_at_ms()).min();
-        let is_due = turned.begun.is_some() || is_window_over;
+        let ends_ms = [end_ms, windows.turns_at_ms(), increases.first_end_ms()];
+        let next_ms = ends_ms.into_iter().flatten().min();
+        let is_due = turned.begun.is_some() || is_window_over || !ended.is_empty();
         let rests = !is_used
             && !was_idle
             && is_due
             && windows.is_unused()
+            && increases.is_empty()
             && is_at_rest(record, periods.is_some(), turned.figures)?;
         let turns_at_ms = match next_ms {
             _ if rests => IDLE.to_owned(),
@@ -107,11 +113,18 @@ impl LedgerTurn {
         if is_window_over {
             fields.push(("limits", windows.to_string()));
         }
+        if !ended.is_empty() {
+            fields.push(("increases", increases.to_string()));
+        }
+        for increase in &ended {
+            events.push((increase.until.as_ms(), increase_ended(record, increase)?));
+        }
         if let Some((bounds, carried)) = turned.begun {
             let epoch: i64 = record.optional("epoch")?.unwrap_or(0);
             let [start, end] = [bounds.start_ms, bounds.end_ms].map(moment);
             if !was_idle {
-                events.push(period_started(record, figures, carried, [&start, &end])?);
+                let started = period_started(record, figures, carried, [&start, &end])?;
+                events.push((bounds.start_ms, started));
             }
             fields.extend([
                 ("period_start", start),
@@ -119,6 +132,8 @@ impl LedgerTurn {
                 ("epoch", (epoch + 1).to_string()),
             ]);
         }
+        // What ends when a period begins comes first.
+        events.sort_by_key(|(at_ms, _)| *at_ms);
         let source = |name: &'static str| (name, record.get(name).map(ToOwned::to_owned));
         Ok(Some(Self {
             tenant: record.read("tenant")?,
@@ -126,12 +141,12 @@ impl LedgerTurn {
             unit: record.text("unit")?.to_owned(),
             sources: SOURCES.map(source).into(),
             figures: turned.figures,
+            was_planned: turns_at == turns_at_ms,
             turns_at_ms,
             fields,
-            events,
+            events: events.into_iter().map(|(_, event)| event).collect(),
             is_due,
             renews: turned.begun.is_some(),
-            was_planned: !was_idle && turns_at != UNPLANNED,
         }))
     }
 }
@@ -203,6 +218,10 @@ fn figures(record: &Record) -> Result<Figures, RecordError> {
     })
 }
 
+fn increases(record: &Record) -> Result<Increases, RecordError> {
+    Ok(record.optional("increases")?.unwrap_or_default())
+}
+
 fn periods(record: &Record) -> Result<Option<Periods>, RecordError> {
     let Some(period) = record.optional::<BudgetPeriod>("period")? else {
         return Ok(None);
@@ -223,6 +242,18 @@ fn is_at_rest(record: &Record, renews: bool, figures: Figures) -> Result<bool, R
 
 fn moment(ms: i64) -> String {
     Moment::from_ms(ms).map_or_else(String::new, |moment| moment.to_string())
+}
+
+fn increase_ended(record: &Record, increase: &BudgetIncrease) -> Result<TurnEvent, RecordError> {
+    let data = [
+        ("ledger_id", record.text("ledger_id")?.to_owned()),
+        ("unit", record.text("unit")?.to_owned()),
+        ("increase_id", increase.increase_id.clone()),
+        ("amount", increase.amount.value().to_string()),
+        ("until_ms", increase.until.as_ms().to_string()),
+    ];
+    let data = data.map(|(name, value)| (format!("data.{name}"), value));
+    Ok(("budget.increase_ended", data.into()))
 }
 
 fn period_started(

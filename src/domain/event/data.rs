@@ -31,6 +31,9 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         "budget.period_started" => {
             "ledger_id scope unit operation period_start? period_end? carried previous reason?"
         }
+        "budget.increase_started" | "budget.increase_ended" => {
+            "ledger_id scope unit increase_id amount until reason?"
+        }
         "budget.threshold_crossed" | "budget.exhausted" => {
             "scope unit threshold utilization? allocated remaining spent reserved direction"
         }
@@ -40,7 +43,7 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         "budget.debt_incurred" => {
             "scope unit reservation_id? debt_incurred total_debt overdraft_limit overage_policy"
         }
-        "reservation.denied" => {
+        "reservation.denied" | "reservation.would_deny" => {
             "scope unit reason_code requested_amount remaining? action subject policy_id? deny_detail?"
         }
         "reservation.commit_overage" => {
@@ -136,6 +139,7 @@ impl Facts<'_> {
             "debt_utilization" => {
                 share(self.figure("debt")? as f64, self.figure("overdraft_limit")?)
             }
+            "until" => Some(self.moment("until_ms")?.to_string().as_str().into()),
             "created_at" => Some(self.moment("created_at_ms")?.to_string().as_str().into()),
             "expired_at" => Some(self.moment("expires_at_ms")?.to_string().as_str().into()),
             "ttl_ms" => {

@@ -132,8 +132,8 @@ plain_field!(RenderedEvent as Event);
 
 object! {
     /// The actor that caused an event.
-    #[derive(Debug, Clone)]
-    pub struct EventActor: Serialize {
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct EventActor: Read + Serialize {
         /// Kind of actor.
         pub kind: EventActorType { name: "type", required: false, inline: true },
         /// API key that was used.

@@ -37,6 +37,8 @@ words! {
         BudgetResetSpent = "budget.reset_spent",
         BudgetDebtRepaid = "budget.debt_repaid",
         BudgetPeriodStarted = "budget.period_started",
+        BudgetIncreaseStarted = "budget.increase_started",
+        BudgetIncreaseEnded = "budget.increase_ended",
         BudgetFrozen = "budget.frozen",
         BudgetUnfrozen = "budget.unfrozen",
         BudgetClosed = "budget.closed",
@@ -48,6 +50,7 @@ words! {
         BudgetDebtIncurred = "budget.debt_incurred",
         BudgetBurnRateAnomaly = "budget.burn_rate_anomaly",
         ReservationDenied = "reservation.denied",
+        ReservationWouldDeny = "reservation.would_deny",
         ReservationDenialRateSpike = "reservation.denial_rate_spike",
         ReservationExpired = "reservation.expired",
         ReservationExpiryRateSpike = "reservation.expiry_rate_spike",
@@ -180,13 +183,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thirty_of_fifty_two_types_are_visible_to_tenants() {
+    fn thirty_three_of_fifty_five_types_are_visible_to_tenants() {
         let visible = |event_type: &&EventType| {
             let name = EventTypeName::parse(event_type.as_str()).expect("known");
             name.is_tenant_visible()
         };
-        assert_eq!(EventType::ALL.len(), 52);
-        assert_eq!(EventType::ALL.iter().filter(visible).count(), 30);
+        assert_eq!(EventType::ALL.len(), 55);
+        assert_eq!(EventType::ALL.iter().filter(visible).count(), 33);
     }
 
     #[test]

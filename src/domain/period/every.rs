@@ -155,7 +155,7 @@ impl fmt::Display for Every {
 plain_field!(
     Every,
     Purpose,
-    |_, _| json!({"type": "string", "pattern": "^P([1-9][0-9]*[DWMY]|T[1-9][0-9]*[HM])$"}),
+    |_, _| json!({"type": "string", "pattern": "^P([1-9][0-9]*[DWMY]|T[1-9][0-9]*[HM])$", "example": "P1M"}),
     |value, purpose| {
         let purpose = *purpose;
         value.parsed(

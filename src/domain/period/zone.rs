@@ -48,11 +48,16 @@ impl fmt::Display for Zone {
     }
 }
 
-plain_field!(Zone, (), |(), _| json!({"type": "string"}), |value, ()| {
-    value.parsed(Zone::parse, || {
-        "the IANA name of a time zone, such as Europe/Berlin".to_owned()
-    })
-});
+plain_field!(
+    Zone,
+    (),
+    |(), _| json!({"type": "string", "example": "Europe/Berlin"}),
+    |value, ()| {
+        value.parsed(Zone::parse, || {
+            "the IANA name of a time zone, such as Europe/Berlin".to_owned()
+        })
+    }
+);
 stored_text!(Zone, Zone::parse);
 
 impl serde::Serialize for Zone {

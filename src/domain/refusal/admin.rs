@@ -66,6 +66,17 @@ pub enum BudgetRefusal {
     /// A bound of what is carried over needs the policy that carries over.
     #[error("Validation failed: period: {CARRY_LIMIT_ALONE}")]
     CarryLimitAlone,
+    /// A temporary increase would end in the past, or too late.
+    #[error("Validation failed: until: must lie in the future, and at most ten years from now")]
+    UntilOutOfRange,
+    /// There is no such increase, or it has ended.
+    #[error("The budget at {budget} has no increase {}", printable(.increase_id))]
+    IncreaseNotFound {
+        /// The id as sent.
+        increase_id: String,
+        /// The budget.
+        budget: BudgetName,
+    },
     /// A figure of the budget would leave the range of 64 bits.
     #[error(
         "Validation failed: amount, with RESET_SPENT amount or spent: a figure of the budget would leave the range of 64 bits"

@@ -117,7 +117,8 @@ impl Reservation {
                         details["holds_expire_by"] = json!(due);
                     }
                     if let Some(window) = &funds.window {
-                        let amount = |value: i64| json!({"unit": requested.unit(), "amount": value});
+                        let amount =
+                            |value: i64| json!({"unit": requested.unit(), "amount": value});
                         details["limit"] = json!({
                             "every": window.every, "amount": amount(window.amount), "used": amount(window.used),
                             "reserved": amount(balance.reserved.value()), "window_end": window.end,

@@ -7,6 +7,8 @@ words! {
     CountLimit: "snake_case" {
         /// Budgets of a tenant.
         Budgets,
+        /// Temporary increases of a budget.
+        Increases,
         /// API keys of a tenant.
         ApiKeys,
         /// Policies of a tenant.
@@ -25,6 +27,7 @@ impl CountLimit {
     pub fn label(self) -> &'static str {
         match self {
             Self::Budgets => "BUDGET_BUDGETS_PER_TENANT",
+            Self::Increases => "increases_per_budget",
             Self::ApiKeys => "api_keys_per_tenant",
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
@@ -36,6 +39,7 @@ impl CountLimit {
     fn counted(self) -> &'static str {
         match self {
             Self::Budgets => "budgets of the tenant",
+            Self::Increases => "temporary increases of the budget",
             Self::ApiKeys => "API keys of the tenant",
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",
@@ -50,6 +54,7 @@ impl CountLimit {
         match self {
             Self::Budgets | Self::Policies => "change one that exists",
             Self::ApiKeys => "change one that is active; revoked and expired ones count as well",
+            Self::Increases => "end one, or wait for the end of one",
             Self::Webhooks => "delete one that is not needed",
             Self::Thresholds => "use thresholds that are watched already, or pause a webhook",
             Self::BurnWindows => "use a window that is watched already, or pause a webhook",

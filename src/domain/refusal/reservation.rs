@@ -202,13 +202,18 @@ fn words_of(units: &[Unit]) -> String {
 /// The beginning of the message of a denial.
 fn cause(denial: Denial, funds: &Option<Box<ShortFunds>>) -> String {
     match funds.as_deref().and_then(|funds| funds.window) {
-        Some(window) => format!("The limit of {} in {} is reached", window.amount, window.every),
+        Some(window) => format!(
+            "The limit of {} in {} is reached",
+            window.amount, window.every
+        ),
         None => denial.cause().to_owned(),
     }
 }
 
 fn and_remaining(remaining: &Option<i64>, funds: &Option<Box<ShortFunds>>) -> String {
-    let window = funds.as_deref().and_then(|funds| Some((funds, funds.window?)));
+    let window = funds
+        .as_deref()
+        .and_then(|funds| Some((funds, funds.window?)));
     match (window, remaining) {
         (Some((funds, window)), _) => {
             let reserved = funds.balance.reserved.value();

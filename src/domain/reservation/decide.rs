@@ -6,6 +6,7 @@ use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::policy::Caps;
+use crate::domain::refusal::Denial;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::{Action, Subject};
 use crate::domain::words::words;
@@ -24,6 +25,34 @@ object! {
         pub estimate: Amount,
         /// Data that the client chooses.
         pub metadata: Option<FreeObject>,
+    }
+}
+
+object! {
+    /// What a budget that only observes would have refused.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ObservedRefusal: Serialize {
+        /// Scope of the budget.
+        pub scope: ScopePath,
+        /// Why.
+        pub reason: Denial,
+    }
+}
+
+impl ObservedRefusal {
+    /// Reads what a script replies and a record keeps: depth and reason of each, blanks between. `None` without any.
+    pub(crate) fn all(scope_path: &ScopePath, text: &str) -> Option<Vec<Self>> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let one = |pair: &[&str]| {
+            let [depth, reason] = pair else { return None };
+            Some(Self {
+                scope: scope_path
+                    .with_parents()
+                    .nth(depth.parse::<usize>().ok()? - 1)?,
+                reason: Denial::parse(reason)?,
+            })
+        };
+        words.chunks(2).map(one).collect()
     }
 }
 
@@ -63,6 +92,8 @@ object! {
         pub reason_code: Option<String> { chars: ..=128 },
         /// How long to wait before asking again, in milliseconds.
         pub retry_after_ms: Option<i64> { range: 0.. },
+        /// What budgets that only observe would have refused.
+        pub observed: Option<Vec<ObservedRefusal>>,
         /// Where the signed evidence of the decision can be read.
         pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
     }

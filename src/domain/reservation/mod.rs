@@ -12,7 +12,7 @@ use super::record::{Record, RecordError};
 use super::scope::ScopePath;
 use super::words::words;
 pub use commit::{CommitRequest, CommitResponse, CommitStatus};
-pub use decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
+pub use decide::{Decision, DecisionRequest, DecisionResponse, ObservedRefusal, OutcomeKind};
 pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 pub use reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 

@@ -1,6 +1,6 @@
 //! Request and response of a create, and of its dry run.
 
-use super::decide::{Decision, DecisionResponse, OutcomeKind};
+use super::decide::{Decision, DecisionResponse, ObservedRefusal, OutcomeKind};
 use super::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS, remaining_ttl_ms};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -87,6 +87,8 @@ object! {
         pub reason_code: Option<String> { chars: ..=128 },
         /// How long to wait before asking again, in milliseconds.
         pub retry_after_ms: Option<i64> { range: 0.. },
+        /// What budgets that only observe would have refused.
+        pub observed: Option<Vec<ObservedRefusal>>,
         /// Where the signed evidence can be read.
         pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
     }
@@ -128,6 +130,7 @@ impl ReservationCreateResponse {
             caps,
             reason_code: None,
             retry_after_ms: None,
+            observed: None,
             evidence: None,
         }
     }
@@ -168,7 +171,12 @@ impl ReservationCreateResponse {
     fn allowed_by(record: &Record, balances: Vec<Balance>) -> Result<Self, RecordError> {
         let (scope_path, estimate) = (record.read("scope_path")?, record.read("estimate")?);
         let caps = record.optional("caps")?;
-        Ok(Self::allowed(scope_path, estimate, caps, balances))
+        let observed = record.get("observed");
+        let observed = observed.and_then(|text| ObservedRefusal::all(&scope_path, text));
+        Ok(Self {
+            observed,
+            ..Self::allowed(scope_path, estimate, caps, balances)
+        })
     }
 }
 
@@ -180,6 +188,7 @@ impl From<ReservationCreateResponse> for DecisionResponse {
             caps: outcome.caps,
             reason_code: outcome.reason_code,
             retry_after_ms: None,
+            observed: outcome.observed,
             evidence: outcome.evidence,
         }
     }

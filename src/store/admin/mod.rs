@@ -9,6 +9,7 @@ pub mod bulk;
 pub mod bulk_rows;
 pub mod closing;
 pub mod events;
+pub mod increases;
 pub mod logs;
 pub mod overview;
 pub mod policies;

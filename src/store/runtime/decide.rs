@@ -53,8 +53,8 @@ signature! {
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, bytes_limited, stale, corrupt, unit_mismatch, attested, sweep_first, turn_first,
         deny: Deny { now_ms: i64, reason: Denial },
-        allow: Allow { now_ms: i64, depths: String, snapshots: Vec<String> },
+        allow: Allow { now_ms: i64, observed: String, depths: String, snapshots: Vec<String> },
     }
-    writes "On deny and allow: the outcome and the count of its bytes; on deny the event; the count of bytes, and the entry of evidence. On attested: \
+    writes "On deny and allow: the outcome and the count of its bytes; on deny, and where budgets observe, the events; the count of bytes, and the entry of evidence. On attested: \
 the entry and its count. Otherwise nothing."
 }

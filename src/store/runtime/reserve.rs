@@ -55,7 +55,7 @@ signature! {
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
         sweep_first, turn_first, denied, over_limit, attested,
-        reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
+        reserved: Reserved { now_ms: i64, ttl_ms: i64, observed: String, depths: String, snapshots: Vec<String> },
     }
     writes "On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, \
 the ledgers, the rates, events, the entry of evidence. On denied, over_limit and \

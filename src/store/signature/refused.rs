@@ -132,6 +132,10 @@ refused! {
     budget_exceeded: BudgetExceeded { snapshot: String },
     /// A figure would leave the range of 64 bits.
     out_of_range: OutOfRange,
+    /// The ledger has no such increase, or it has ended.
+    increase_not_found: IncreaseNotFound,
+    /// An increase would end in the past, or more than ten years from now.
+    until_out_of_range: UntilOutOfRange,
     /// There is no such policy.
     policy_not_found: PolicyNotFound,
     /// The policy is of another tenant.

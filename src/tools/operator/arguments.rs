@@ -137,6 +137,7 @@ impl CommandRow {
             Kind::Number => ("N", "", json_of::<f64>),
             Kind::Time if is_past => ("TIME", ": a time, or 15m, 2h, 7d ago", past),
             Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
+            Kind::Limit => ("EVERY[@ZONE]=AMOUNT", "", limit),
             Kind::Map => ("NAME=VALUE", "; repeated", pair),
             Kind::Object => ("JSON", "", json_of::<Map<String, Value>>),
         };
@@ -278,6 +279,16 @@ impl CommandRow {
         let is_removal = |value: &Value| self.removes() && value == NONE;
         let given = given.into_iter();
         Ok(Some(match input.kind {
+            Kind::Limit => {
+                let unit = matches.get_one::<Value>(UNIT);
+                let with_unit = |limit: &Value| {
+                    let mut limit = limit.clone();
+                    limit["amount"] = json!({"unit": unit, "amount": limit["amount"]});
+                    limit
+                };
+                let limits = given.filter(|limit| !is_removal(limit));
+                limits.map(with_unit).collect()
+            }
             _ if input.is_list && input.place == Place::Body => {
                 given.filter(|value| !is_removal(value)).cloned().collect()
             }
@@ -338,6 +349,20 @@ fn body_of(text: &str) -> Result<Value, String> {
         (_, None) => Ok(text.to_owned()),
     };
     json_of::<Map<String, Value>>(&read.map_err(|error| error.to_string())?)
+}
+
+/// Reads a limit, such as `PT1H=20000` or `P1D@Europe/Berlin=100000`; its amount is a number.
+fn limit(text: &str) -> Result<Value, String> {
+    if text == NONE {
+        return Ok(NONE.into());
+    }
+    let wanted = "must be EVERY=AMOUNT or EVERY@ZONE=AMOUNT, such as P1D@Europe/Berlin=100000";
+    let (window, amount) = text.split_once('=').ok_or(wanted)?;
+    let amount: i64 = amount.parse().map_err(|_| wanted)?;
+    Ok(match window.split_once('@') {
+        Some((every, zone)) => json!({"every": every, "time_zone": zone, "amount": amount}),
+        None => json!({"every": window, "amount": amount}),
+    })
 }
 
 fn pair(text: &str) -> Result<Value, String> {

@@ -94,7 +94,10 @@ commands! {
         => ""
         "no budgets; `admin budget create SCOPE --allocated N` creates one";
     "budget fund"         FundBudget                 Show    "scope tenant=$scope funding:operation !operation !amount" "Change the figures of a budget";
-    "budget update"       UpdateBudget               Change  "scope clear:commit_overage_policy,period,metadata" "Change overdraft, overage policy, rollover and period of a budget";
+    "budget update"       UpdateBudget               Change  "scope clear:commit_overage_policy,period,metadata" "Change overdraft, overage policy, period, limits and enforcement of a budget";
+    "budget renew"        FundBudget                 Show    "scope tenant=$scope operation=RENEW !amount !spent" "Begin a new period now";
+    "budget increase"     CreateBudgetIncrease       Show    "scope amount reason!"  "Allocate more for a time";
+    "budget end-increase" EndBudgetIncrease          Show    "scope"                     "End a temporary increase now";
     "budget bulk"         BulkActionBudgets          Bulk    "funding:action !action !amount" "Fund all budgets of a tenant that the filters select";
     "budget freeze"       FreezeBudget               Show    "scope"                     "Refuse new reservations and funding; existing reservations may end";
     "budget unfreeze"     UnfreezeBudget             Show    "scope"                     "Lift a freeze";

@@ -37,6 +37,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &admin::api_key_checks::INTROSPECT,
     &admin::budgets::CREATE_BUDGET,
     &admin::budgets::FUND,
+    &admin::increases::INCREASE,
     &admin::budgets::UPDATE_BUDGET,
     &admin::budgets::FREEZE_BUDGET,
     &admin::budgets::LOOKUP_BUDGET,

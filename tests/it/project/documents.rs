@@ -207,7 +207,6 @@ fn the_guides_stay_short() {
         "api",
         "backup-and-restore",
         "capacity",
-        "concepts",
         "errors",
         "evidence",
         "evidence-format",

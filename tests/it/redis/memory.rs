@@ -266,6 +266,7 @@ fn every_other_script_runs_while_memory_is_full() {
         "admin/api_keys/update_api_key",
         "admin/budgets/create_budget",
         "admin/budgets/fund",
+        "admin/budgets/increase",
         "admin/budgets/update_budget",
         "admin/policies/create_policy",
         "admin/policies/update_policy",

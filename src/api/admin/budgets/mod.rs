@@ -1,9 +1,10 @@
 //! The HTTP operations on budgets.
 
+pub mod increases;
 mod requests;
 
-use requests::{amounts_of_terms, read_scope};
 pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
+use requests::{amounts_of_terms, read_scope};
 pub(super) use requests::{check_amount, check_amounts};
 
 use axum::extract::{RawQuery, State};

@@ -62,21 +62,21 @@ fn e11_an_entry_without_a_record_has_everything() {
 
 #[test]
 fn e02_an_entry_of_a_later_format_waits_for_a_later_release() {
-    for inputs in [format!("3 3 {TRACE} z"), "3 something new".to_owned()] {
+    for inputs in [format!("4 3 {TRACE} z"), "4 something new".to_owned()] {
         let later = entry(EntryKind::Create, "x").with("inputs", inputs);
         let later = later.with("kind", "something new");
         assert_eq!(
             of_entry(&later, &Record::default()).err(),
-            Some(EntryFault::UnknownFormat(3))
+            Some(EntryFault::UnknownFormat(4))
         );
     }
     for (kind, record, inputs) in [
         (EntryKind::Create, created(CREATE), "create_inputs"),
         (EntryKind::End, committed(COMMIT), "end_inputs"),
     ] {
-        let later = record.clone().with(inputs, "3 something new");
+        let later = record.clone().with(inputs, "4 something new");
         let fault = of_entry(&entry(kind, "x"), &later);
-        assert_eq!(fault.err(), Some(EntryFault::UnknownFormat(3)));
+        assert_eq!(fault.err(), Some(EntryFault::UnknownFormat(4)));
         let damaged = record.with(inputs, "1");
         let fault = of_entry(&entry(kind, "x"), &damaged).expect_err("damage");
         assert_eq!(fault, EntryFault::Damaged(RecordError::of(inputs)));

@@ -296,7 +296,7 @@ const GOLDEN: [&str; 6] = [
 
 #[test]
 fn e02_a_record_of_a_later_format_attests_nothing_here() {
-    for inputs in [format!("3 3 {TRACE} z"), "3 something new".to_owned()] {
+    for inputs in [format!("4 3 {TRACE} z"), "4 something new".to_owned()] {
         let create = created(CREATE).with("create_inputs", &*inputs);
         let end = committed(COMMIT).with("end_inputs", &*inputs);
         let outcome = decided(&ALLOWED).with("inputs", &*inputs);

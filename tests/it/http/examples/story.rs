@@ -113,9 +113,19 @@ async fn govern(story: &mut Recorder) {
         "operation": "CREDIT", "amount": tokens(50_000), "reason": "top-up", "idempotency_key": "top-up-1",
     });
     story.call(O::FundBudget, &LEDGER, credit).await;
-    let update = json!({"overdraft_limit": tokens(1_000)});
+    let update = json!({
+        "overdraft_limit": tokens(1_000), "period": {"every": "P1M", "time_zone": "Europe/Berlin"},
+        "limits": [{"every": "PT1H", "amount": tokens(20_000)}],
+    });
     story.call(O::UpdateBudget, &LEDGER, update).await;
+    let increase = json!({
+        "amount": tokens(100_000), "for": "P2D", "reason": "release weekend", "idempotency_key": "weekend-1",
+    });
+    let increase = story.call(O::CreateBudgetIncrease, &LEDGER, increase).await;
     story.call(O::LookupBudget, &LEDGER, Value::Null).await;
+    let mut path = LEDGER.to_vec();
+    path.push(("increase_id", increase.text("/increase_id")));
+    story.call(O::EndBudgetIncrease, &path, Value::Null).await;
     story
         .call(O::ListBudgets, &[("limit", "1")], Value::Null)
         .await;

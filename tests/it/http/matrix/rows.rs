@@ -189,6 +189,11 @@ pub fn row(operation: OperationId) -> Option<Row> {
                 Some(json!({"operation": "CREDIT", "amount": tokens(1)})),
             )
         }),
+        O::CreateBudgetIncrease => both(MADE, CHANGE, |v, _| {
+            let increase = json!({"amount": tokens(1), "for": "P1D", "reason": "a peak"});
+            (ledger(v), Some(increase))
+        }),
+        O::EndBudgetIncrease => both(OK, CHANGE, |v, _| query(ledger(v))),
         O::CreatePolicy => both(MADE, CREATE, |v, admin| {
             owned(json!({"name": "new", "scope_pattern": v.scope()}), v, admin)
         }),

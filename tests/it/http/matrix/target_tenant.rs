@@ -100,6 +100,10 @@ impl TargetTenant {
             "tenant_id": name, "scope": scope, "unit": "TOKENS", "allocated": {"unit": "TOKENS", "amount": 1000},
         });
         post("/v1/admin/budgets", budget).await;
+        let increase =
+            json!({"amount": {"unit": "TOKENS", "amount": 5}, "for": "P1D", "reason": "a peak"});
+        let path = format!("/v1/admin/budgets/increases?scope={scope}&unit=TOKENS");
+        let increase = post(&path, increase).await;
         let policy = json!({"tenant_id": name, "name": "p", "scope_pattern": scope});
         let policy = post("/v1/admin/policies", policy).await;
         let hook = json!({
@@ -147,6 +151,7 @@ impl TargetTenant {
             ("reservation_id", held.text("/reservation_id").to_owned()),
             ("policy_id", policy.text("/policy_id").to_owned()),
             ("key_id", key_id),
+            ("increase_id", increase.text("/increase_id").to_owned()),
             (
                 "subscription_id",
                 hook.text("/subscription/subscription_id").to_owned(),

@@ -117,7 +117,9 @@ pub fn limits(schema: &Value) -> Vec<Value> {
         "漢"
     };
     good.extend(bound("maxLength").map(|max| json!(wide.repeat(max as usize))));
-    good.extend(bound("maxItems").map(|max| json!(vec!["a"; max as usize])));
+    let of_texts = schema["items"]["$ref"].is_null();
+    let most = bound("maxItems").filter(|_| of_texts);
+    good.extend(most.map(|max| json!(vec!["a"; max as usize])));
     good.extend(bound("maxProperties").map(entries));
     good.extend(schema["enum"].as_array().into_iter().flatten().cloned());
     good

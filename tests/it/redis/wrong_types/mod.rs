@@ -31,6 +31,7 @@ const SPARED: [(&str, &[(&str, &str)]); 10] = [
             ("records", "reservation usage_event"),
             ("registered", "reservations usage_events"),
             ("rows", "reservation"),
+            ("turn", "budget"),
         ],
     ),
     (
@@ -78,6 +79,7 @@ const SPARED: [(&str, &[(&str, &str)]); 10] = [
             ("delete_webhook", "short_lived"),
             ("freeze_budget", "short_lived"),
             ("fund", "short_lived"),
+            ("increase", "short_lived"),
             ("revoke_api_key", "short_lived"),
             ("update_api_key", "short_lived"),
             ("update_budget", "short_lived"),

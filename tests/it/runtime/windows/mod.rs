@@ -75,9 +75,15 @@ async fn decisions_and_dry_runs_are_denied_alike() {
     let app = TestApp::spawn().await;
     limited(&app, ROOT, json!([limit("PT1H", 50)])).await;
     for (amount, reason) in [(50, None), (51, Some("BUDGET_EXCEEDED"))] {
-        let decided = app.decide(&format!("d{amount}"), ROOT, amount).await.expect(200);
+        let decided = app
+            .decide(&format!("d{amount}"), ROOT, amount)
+            .await
+            .expect(200);
         assert_eq!(decided.at("/reason_code").as_str(), reason);
-        let tried = app.dry_run(&format!("t{amount}"), ROOT, amount).await.expect(200);
+        let tried = app
+            .dry_run(&format!("t{amount}"), ROOT, amount)
+            .await
+            .expect(200);
         assert_eq!(tried.at("/reason_code").as_str(), reason);
     }
 }
@@ -86,7 +92,9 @@ async fn decisions_and_dry_runs_are_denied_alike() {
 async fn commits_always_count_and_usage_events_are_refused_under_reject_alone() {
     let app = TestApp::spawn().await;
     limited(&app, ROOT, json!([limit("PT1H", 50)])).await;
-    let id = app.held(ROOT, 40, json!({"overage_policy": "ALLOW_IF_AVAILABLE"})).await;
+    let id = app
+        .held(ROOT, 40, json!({"overage_policy": "ALLOW_IF_AVAILABLE"}))
+        .await;
     app.commit(&id, "c", 70).await.expect(200);
     assert_eq!(used(&app).await, [70]);
     let reject = json!({"overage_policy": "REJECT"});
@@ -98,7 +106,9 @@ async fn commits_always_count_and_usage_events_are_refused_under_reject_alone() 
         app.post_event(policy, ROOT, 4, more).await.expect(201);
     }
     assert_eq!(used(&app).await, [78]);
-    app.create("r", ROOT, 0, json!({})).await.refused(409, "BUDGET_EXCEEDED");
+    app.create("r", ROOT, 0, json!({}))
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
 }
 
 #[tokio::test]
@@ -107,17 +117,21 @@ async fn a_release_and_an_expiry_use_nothing() {
     limited(&app, ROOT, json!([limit("PT1H", 50)])).await;
     let id = app.held(ROOT, 30, json!({})).await;
     app.release(&id, "x").await.expect(200);
-    let dead = app.held(ROOT, 30, json!({"ttl_ms": 1_000, "grace_period_ms": 0})).await;
-    app.backdate(&dead, 10_000).await;
+    let more = json!({"ttl_ms": 1_000, "grace_period_ms": 0});
+    let dead = app.create("dead", ROOT, 30, more).await.expect(200);
+    app.backdate(dead.text("/reservation_id"), 10_000).await;
     // A hold that is over would be in the way.
-    app.create("r", ROOT, 50, json!({})).await.expect(200);
+    app.create("next", ROOT, 50, json!({})).await.expect(200);
     assert_eq!(used(&app).await, [0]);
 }
 
 #[tokio::test]
 async fn the_first_ledger_on_the_path_that_refuses_is_named() {
     let app = TestApp::spawn().await;
-    let (agent, frozen) = (format!("{ROOT}/agent:a"), format!("{ROOT}/agent:a/toolset:t"));
+    let (agent, frozen) = (
+        format!("{ROOT}/agent:a"),
+        format!("{ROOT}/agent:a/toolset:t"),
+    );
     limited(&app, ROOT, json!([limit("PT1H", 50)])).await;
     app.budget(&agent, 10, 0).await;
     let refused = app.create("r1", &agent, 60, json!({})).await;
@@ -143,11 +157,17 @@ async fn what_a_window_has_used_ends_at_the_highest_integer() {
     });
     app.post_as_admin(BUDGETS, body).await.expect(201);
     let more = with(json!({}), json!({"overage_policy": "ALLOW_IF_AVAILABLE"}));
-    app.post_event("e1", ROOT, i64::MAX - 1, more.clone()).await.expect(201);
+    app.post_event("e1", ROOT, i64::MAX - 1, more.clone())
+        .await
+        .expect(201);
     let renew = json!({"operation": "RENEW", "idempotency_key": "k"});
     let fund = format!("{}&tenant_id=acme", path("/fund"));
     app.post_as_admin(&fund, renew).await.expect(200);
-    app.post_event("e2", ROOT, i64::MAX - 1, more).await.expect(201);
+    app.post_event("e2", ROOT, i64::MAX - 1, more)
+        .await
+        .expect(201);
     assert_eq!(used(&app).await, [i64::MAX]);
-    app.create("r", ROOT, 1, json!({})).await.refused(409, "BUDGET_EXCEEDED");
+    app.create("r", ROOT, 1, json!({}))
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
 }

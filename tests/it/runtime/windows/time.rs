@@ -25,7 +25,8 @@ async fn age(app: &TestApp, by_ms: i64) {
     app.set_ledger(ROOT, &[("limits", &moved)]).await;
     let windows = Windows::from_field("limits", &moved).expect("limits");
     if let Some(at_ms) = windows.turns_at_ms() {
-        app.set_ledger(ROOT, &[("turns_at_ms", &at_ms.to_string())]).await;
+        app.set_ledger(ROOT, &[("turns_at_ms", &at_ms.to_string())])
+            .await;
     }
 }
 
@@ -44,7 +45,10 @@ async fn a_window_of_one_length_begins_anew_without_a_turn() {
     app.create("r2", ROOT, 50, json!({})).await.expect(200);
     app.post_event("e2", ROOT, 7, json!({})).await.expect(201);
     assert_eq!(used(&app).await[0], 7);
-    assert_eq!(found(&app).await[0], with(before[0].clone(), json!({"used": tokens(7)})));
+    assert_eq!(
+        found(&app).await[0],
+        with(before[0].clone(), json!({"used": tokens(7)}))
+    );
     let key = app.ledger_key(0, ROOT);
     let turns: String = app.run(&["HGET", &key, "turns_at_ms"]).await;
     assert_eq!(turns, "");
@@ -60,10 +64,16 @@ async fn a_window_that_follows_a_calendar_turns_with_its_ledger_and_in_silence()
     let before = found(&app).await;
     let events = app.events().await.len();
     age(&app, 24 * HOUR_MS).await;
-    assert_eq!(found(&app).await[0], with(before[0].clone(), json!({"used": tokens(0)})));
+    assert_eq!(
+        found(&app).await[0],
+        with(before[0].clone(), json!({"used": tokens(0)}))
+    );
     app.create("r2", ROOT, 50, json!({})).await.expect(200);
     app.post_event("e2", ROOT, 7, json!({})).await.expect(201);
-    assert_eq!(found(&app).await[0], with(before[0].clone(), json!({"used": tokens(7)})));
+    assert_eq!(
+        found(&app).await[0],
+        with(before[0].clone(), json!({"used": tokens(7)}))
+    );
     let later = app.events().await;
     assert_eq!(later.len(), events, "{later:?}");
 }
@@ -76,5 +86,8 @@ async fn a_clock_that_goes_back_charges_the_present_window() {
     let ahead = found(&app).await;
     app.post_event("e1", ROOT, 50, json!({})).await.expect(201);
     app.create("r1", ROOT, 1, json!({})).await.expect(409);
-    assert_eq!(found(&app).await[0], with(ahead[0].clone(), json!({"used": tokens(50)})));
+    assert_eq!(
+        found(&app).await[0],
+        with(ahead[0].clone(), json!({"used": tokens(50)}))
+    );
 }
