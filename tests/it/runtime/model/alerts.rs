@@ -133,6 +133,18 @@ impl Model {
         self.announced.insert(name.clone(), announced);
     }
 
+    /// Emits what the turn of a ledger caused: thresholds that rise, and no others.
+    pub fn turned(&mut self, name: &Name, before: ModelLedger) {
+        let after = self.ledgers[name];
+        let emitted = self.alerts.len();
+        self.funded(name, before);
+        let falls = |(_, _, line): &(usize, String, String)| line.contains(" falling ");
+        let kept = self.alerts.split_off(emitted);
+        self.alerts
+            .extend(kept.into_iter().filter(|alert| !falls(alert)));
+        debug_assert_eq!(after, self.ledgers[name]);
+    }
+
     /// Makes the alert state of a ledger old.
     fn age(&mut self, name: &Name) {
         if let Some(announced) = self.announced.get_mut(name) {

@@ -5,6 +5,7 @@ use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use proptest::prelude::*;
 
+use super::plans::{Passed, Planned, passed, planned};
 use super::policies::{PATTERNS, Rule};
 
 /// An overage policy, or none.
@@ -96,6 +97,20 @@ pub enum Step {
     Close {
         tenant: usize,
     },
+    /// A change of what a ledger has besides figures.
+    Plan {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        planned: Planned,
+    },
+    /// Time passes for a ledger.
+    Pass {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        passed: Passed,
+    },
     Lapse {
         which: usize,
     },
@@ -119,7 +134,7 @@ pub const PLACES: [&[(Level, &str)]; 5] = [
 pub const UNITS: [Unit; 2] = [Unit::Tokens, Unit::Credits];
 
 /// Amounts of every size, many of them small enough to meet.
-fn amount() -> impl Strategy<Value = i64> {
+pub fn amount() -> impl Strategy<Value = i64> {
     prop_oneof![
         12 => 0..60i64,
         2 => 0..200i64,
@@ -201,7 +216,7 @@ fn finish() -> impl Strategy<Value = Step> {
 /// What operators, the dispatcher and time do.
 fn other() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (place(), 0..5usize, amount(), prop::option::weighted(0.3, amount()), prop::option::weighted(0.3, 0..4usize)).prop_map(
+        3 => (place(), 0..6usize, amount(), prop::option::weighted(0.3, amount()), prop::option::weighted(0.3, 0..4usize)).prop_map(
             |((tenant, place, unit), operation, amount, spent, key)| Step::Fund { tenant, place, unit, operation, amount, spent, key }),
         3 => (0..2usize, 0..3usize, rule()).prop_map(|(tenant, name, rule)| Step::Govern { tenant, name, rule }),
         2 => (place(), prop::option::of(limit()), prop::option::of(overage())).prop_map(
@@ -210,6 +225,10 @@ fn other() -> impl Strategy<Value = Step> {
             |((tenant, place, unit), frozen)| Step::Freeze { tenant, place, unit, frozen }),
         1 => (0..2usize, prop::bool::weighted(0.3), overage(), 0..4i64).prop_map(
             |(tenant, suspended, overage, extensions)| Step::ChangeTenant { tenant, suspended, overage, extensions }),
+        6 => (place(), planned()).prop_map(
+            |((tenant, place, unit), planned)| Step::Plan { tenant, place, unit, planned }),
+        5 => (place(), passed()).prop_map(
+            |((tenant, place, unit), passed)| Step::Pass { tenant, place, unit, passed }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         3 => (0..16usize, prop::bool::weighted(0.2)).prop_map(|(which, to_future)| Step::Age { which, to_future }),
@@ -220,7 +239,7 @@ fn other() -> impl Strategy<Value = Step> {
 /// A history: some ledgers first, then anything.
 pub fn history() -> impl Strategy<Value = Vec<Step>> {
     let some = prop::collection::vec(open(), 2..6);
-    let step = prop_oneof![11 => create(), 10 => finish(), 18 => other()];
+    let step = prop_oneof![11 => create(), 10 => finish(), 24 => other()];
     // A close, if any, comes late: little happens after it.
     let close = prop::option::weighted(0.3, (0..2usize, 0..15usize));
     (some, prop::collection::vec(step, 1..60), close).prop_map(|(mut steps, more, close)| {

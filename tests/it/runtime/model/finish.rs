@@ -36,16 +36,15 @@ impl Model {
         if unit != held.unit {
             return Outcome::Refused("UnitMismatch");
         }
+        self.turn(&held.names);
         let overage = actual - held.estimate;
         let beyond = if overage > 0 {
             if held.policy == OveragePolicy::Reject {
                 return Outcome::Refused("OverageRejected");
             }
-            if held
-                .names
-                .iter()
-                .any(|name| self.ledgers[name].remaining() < overage)
-            {
+            let enforcing = self.enforcing(&held.names);
+            let mut enforcing = enforcing.iter();
+            if enforcing.any(|name| self.ledgers[name].remaining() < overage) {
                 self.sweep(held.tenant);
             }
             match self.charge(&held.names, held.estimate, overage, held.policy) {
@@ -60,6 +59,7 @@ impl Model {
                 ledger.spent += actual;
             }
             self.moved(&held.names, &before);
+            self.count(&held.names, actual);
             overage
         };
         let response = Outcome::Done {
@@ -94,6 +94,7 @@ impl Model {
             Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
+        self.turn(&held.names);
         let before = self.ledgers_of(&held.names);
         for name in &held.names {
             self.ledger(name).reserved -= held.estimate;
@@ -113,7 +114,7 @@ impl Model {
     }
 
     pub fn extend(&mut self, index: usize, key: &str) -> Outcome {
-        let held = &mut self.held[index];
+        let held = self.held[index].clone();
         if held.extensions.iter().any(|seen| seen == key) {
             return Outcome::Extended;
         }
@@ -129,7 +130,8 @@ impl Model {
         if held.extensions.len() >= held.extensions_max {
             return Outcome::Refused("TooManyExtensions");
         }
-        held.extensions.push(key.to_owned());
+        self.turn(&held.names);
+        self.held[index].extensions.push(key.to_owned());
         Outcome::Extended
     }
 }

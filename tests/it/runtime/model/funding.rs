@@ -19,9 +19,11 @@ impl Model {
         if self.frozen.contains(name) {
             return Outcome::Refused("BudgetFrozen");
         }
-        let Some(before) = self.ledgers.get(name).copied() else {
+        if !self.ledgers.contains_key(name) {
             return Outcome::Refused("BudgetNotFound");
-        };
+        }
+        self.turn(std::slice::from_ref(name));
+        let before = self.ledgers[name];
         let mut after = before;
         match operation {
             FundingOperation::Credit => after.allocated += amount,
@@ -32,7 +34,8 @@ impl Model {
             FundingOperation::Reset => after.allocated = amount,
             FundingOperation::ResetSpent => (after.allocated, after.spent) = (amount, spent),
             FundingOperation::Renew => {
-                after.spent = before.debt.min(before.allocated);
+                after.allocated = self.renewed(name);
+                after.spent = before.debt.min(after.allocated);
                 after.debt -= after.spent;
             }
             FundingOperation::RepayDebt => {
@@ -56,6 +59,9 @@ impl Model {
             self.charged_over.remove(name);
         }
         self.ledgers.insert(name.clone(), after);
+        if let (FundingOperation::Reset, Some(plan)) = (operation, self.plans.get_mut(name)) {
+            plan.increases.clear();
+        }
         self.funded(name, before);
         Outcome::Extended
     }

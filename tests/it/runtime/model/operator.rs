@@ -18,6 +18,7 @@ impl Model {
         if let Some(refused) = self.unchangeable(name) {
             return refused;
         }
+        self.turn(std::slice::from_ref(name));
         match overage {
             Some(Some(policy)) => drop(self.overages.insert(name.clone(), policy)),
             Some(None) => drop(self.overages.remove(name)),
@@ -83,10 +84,11 @@ impl Model {
         self.moved(&names, &before);
     }
 
-    /// Ends all that a tenant owns: what is held returns.
+    /// Ends all that a tenant owns: what is held returns, and nothing turns any more.
     pub fn close(&mut self, tenant: usize) {
         self.sweep(tenant);
         self.closed.insert(tenant);
+        self.plans.retain(|name, _| name.0 != tenant);
         self.suspended.remove(&tenant);
         for held in self.held.iter_mut().filter(|held| held.tenant == tenant) {
             if held.status == Status::Active {
@@ -100,7 +102,7 @@ impl Model {
     }
 
     /// Why nothing of the ledger may be changed.
-    fn unchangeable(&self, name: &Name) -> Option<Outcome> {
+    pub fn unchangeable(&self, name: &Name) -> Option<Outcome> {
         if self.closed.contains(&name.0) {
             return Some(Outcome::Refused("TenantClosed"));
         }

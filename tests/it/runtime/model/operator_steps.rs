@@ -154,7 +154,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
     }
 }
 
-fn response<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Outcome {
+pub fn response<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Outcome {
     let refusal = match result {
         Ok(_) => return Outcome::Extended,
         // The records of the fixture lack fields that a response has; the change is made.
@@ -167,6 +167,8 @@ fn response<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Outcome {
         Refusal::Budget(BudgetRefusal::NotFound(_)) => "BudgetNotFound",
         Refusal::Budget(BudgetRefusal::Exceeded { .. }) => "BudgetExceeded",
         Refusal::Budget(BudgetRefusal::OutOfRange(_)) => "OutOfRange",
+        Refusal::Budget(BudgetRefusal::IncreaseNotFound { .. }) => "IncreaseNotFound",
+        Refusal::TooMany(_) => "TooMany",
         Refusal::Budget(BudgetRefusal::Frozen(_)) => "BudgetFrozen",
         Refusal::Budget(BudgetRefusal::AlreadyFrozen(_)) => "AlreadyFrozen",
         Refusal::Budget(BudgetRefusal::NotFrozen(_)) => "NotFrozen",

@@ -68,6 +68,8 @@ pub struct Model {
     pub policies: super::policies::Rules,
     /// Ledgers that a charge took over their limit.
     pub charged_over: HashSet<Name>,
+    /// What ledgers have besides figures.
+    pub plans: HashMap<Name, super::plans::Plan>,
     /// Ledgers that are frozen.
     pub frozen: HashSet<Name>,
     /// The overage policy of ledgers that have one.
@@ -117,7 +119,9 @@ impl Model {
 
     /// Why an estimate cannot be held; dead holds count as returned.
     fn denial(&mut self, names: &[Name], amount: i128) -> Option<&'static str> {
-        let ledgers: Vec<ModelLedger> = names.iter().map(|name| self.ledgers[name]).collect();
+        self.turn(names);
+        let enforcing = self.enforcing(names);
+        let ledgers: Vec<ModelLedger> = enforcing.iter().map(|name| self.ledgers[name]).collect();
         if names.iter().any(|name| self.frozen.contains(name)) {
             return Some("BUDGET_FROZEN");
         }
@@ -127,13 +131,15 @@ impl Model {
         if ledgers.iter().any(|ledger| ledger.debt > 0) {
             return Some("DEBT_OUTSTANDING");
         }
-        if ledgers.iter().any(|ledger| ledger.remaining() < amount) {
+        if self.lacks_room(names, amount) {
             self.sweep(names[0].0);
         }
-        let short = names
-            .iter()
-            .any(|name| self.ledgers[name].remaining() < amount);
-        short.then_some("BUDGET_EXCEEDED")
+        let observing = names.iter().filter(|name| !enforcing.contains(name));
+        let beyond = observing
+            .into_iter()
+            .any(|name| self.is_out_of_range(name, amount));
+        let short = enforcing.iter().any(|name| self.is_short(name, amount));
+        (short || beyond).then_some("BUDGET_EXCEEDED")
     }
 
     pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Outcome {
@@ -217,22 +223,34 @@ impl Model {
     ) -> Result<i128, &'static str> {
         let overdraft = policy == OveragePolicy::AllowWithOverdraft;
         let before = self.ledgers_of(names);
+        let enforcing = self.enforcing(names);
         let mut charge = overage;
-        for name in names {
+        for name in &enforcing {
             let ledger = self.ledgers[name];
             if !(overdraft && ledger.limit > 0) && ledger.remaining() < overage {
                 charge = charge.min(ledger.remaining().max(0));
             }
         }
-        for name in names {
+        for name in &enforcing {
             let ledger = self.ledgers[name];
             let indebted = overdraft && ledger.limit > 0 && ledger.remaining() < charge;
             if indebted && ledger.debt + charge > ledger.limit {
                 return Err("OVERDRAFT_LIMIT_EXCEEDED");
             }
         }
+        for name in names.iter().filter(|name| !enforcing.contains(name)) {
+            if self.is_out_of_range(name, charge) {
+                return Err("BUDGET_EXCEEDED");
+            }
+        }
         for name in names {
+            let observes = !enforcing.contains(name);
             let ledger = self.ledger(name);
+            if observes {
+                ledger.reserved -= estimate;
+                ledger.spent += estimate + charge;
+                continue;
+            }
             let before = ledger.remaining();
             let funded = charge.min(before.max(0));
             let was_over = ledger.over;
@@ -249,6 +267,7 @@ impl Model {
             }
         }
         self.moved(names, &before);
+        self.count(names, estimate + charge);
         Ok(charge)
     }
 
@@ -274,18 +293,21 @@ impl Model {
             };
         };
         let (policy, _) = self.terms(path, deepest, requested);
+        self.turn(&names);
         if names.iter().any(|name| self.frozen.contains(name)) {
             return Outcome::Refused("Inactive");
         }
+        let enforcing = self.enforcing(&names);
+        let rejects = policy == OveragePolicy::Reject;
         let short = |model: &Self| {
-            names
-                .iter()
-                .any(|name| model.ledgers[name].remaining() < actual)
+            let lacks = |name| actual > 0 && model.ledgers[name].remaining() < actual;
+            let is_full = |name| rejects && model.is_full(name, actual);
+            enforcing.iter().any(|name| lacks(name) || is_full(name))
         };
-        if actual > 0 && short(self) {
+        if short(self) {
             self.sweep(tenant);
         }
-        if actual > 0 && policy == OveragePolicy::Reject && short(self) {
+        if rejects && short(self) {
             return Outcome::Deny("BUDGET_EXCEEDED");
         }
         let before = self.ledgers_of(&names);
@@ -293,6 +315,10 @@ impl Model {
             0 => {
                 self.moved(&names, &before);
                 Ok(0)
+            }
+            // What is charged as a whole or not at all, is so for those that observe as well.
+            _ if rejects && names.iter().any(|name| self.observed_beyond(name, actual)) => {
+                Err("BUDGET_EXCEEDED")
             }
             _ => self.charge(&names, 0, actual, policy),
         };

@@ -167,7 +167,7 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             .ledgers
             .iter()
             .filter(|((of, _, _), _)| *of == tenant)
-            .map(|((_, scope, unit), ledger)| ((scope.clone(), *unit), *ledger))
+            .map(|(name, _)| ((name.1.clone(), name.2), model.after_turn(name)))
             .collect();
         expected.sort_by(|(a, _), (b, _)| a.cmp(b));
         let units = page.rows.iter().map(|balance| balance.spent.unit());

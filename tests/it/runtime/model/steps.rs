@@ -10,6 +10,7 @@ use super::policies::govern;
 use super::pure::{Model, ModelLedger, Outcome};
 use super::requests::Request;
 use super::sides::{compare, lapse, pick, subject};
+use super::{plan_steps, plan_time};
 use crate::harness::ledger_fixture::LedgerFixture;
 
 /// Takes a step on both sides and compares reply and ledgers.
@@ -34,6 +35,7 @@ pub async fn run(
                 return Ok(());
             }
             fixture.seed(tenant, &path, unit, allocated, limit).await;
+            plan_steps::complete(fixture, &name).await;
             let ledger = ModelLedger {
                 allocated: allocated.into(),
                 limit: limit.into(),
@@ -54,6 +56,13 @@ pub async fn run(
                 govern(fixture, model, tenant, name, rule).await;
             }
             (Outcome::Extended, Outcome::Extended)
+        }
+        Step::Plan { .. } | Step::Pass { .. } => {
+            let taken = plan_steps::take(fixture, model, step).await;
+            let Some(outcomes) = taken else {
+                return Ok(());
+            };
+            outcomes
         }
         Step::Lapse { which } => {
             let Some((index, tenant, id)) = pick(fixture, model, which).await else {
@@ -98,5 +107,6 @@ pub async fn run(
     }
     let after = |difference| format!("after step {number}: {difference}");
     compare(fixture, model).await.map_err(after)?;
+    plan_time::compare(fixture, model).await.map_err(after)?;
     compare_alerts(fixture, model).await.map_err(after)
 }
