@@ -10,12 +10,12 @@ use crate::store::{Day, Lane, Store, StoreError, outcome};
 signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
     ///
-    /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit over_limit_by, and its
-    /// scores in the index of those over their limit or in debt, for its debt and for being over its limit. An empty array where the key
-    /// holds no hash.
+    /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit over_limit_by
+    /// turns_at_ms, and its scores in the index of those over their limit or in debt, for its debt and for being over its limit, and in
+    /// that of those that turn. An empty array where the key holds no hash.
     LEDGERS: ReadLedgers -> LedgersReply = "tools/ledgers", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
-    keys of partition of tenant { read over_limit_or_in_debt(); }
+    keys of partition of tenant { read over_limit_or_in_debt(), turns(); }
     each { read budgets: budget }
     args {
         /// How the index names each ledger: tenant, unit and scope.
@@ -69,7 +69,7 @@ pub const READ_ROWS: usize = 100;
 pub const DEPTHS: usize = 6;
 
 /// The fields of a ledger and its scores, in the order of `ledgers.lua`.
-const LEDGER_FIELDS: [&str; 12] = [
+const LEDGER_FIELDS: [&str; 14] = [
     "status",
     "allocated",
     "spent",
@@ -80,8 +80,10 @@ const LEDGER_FIELDS: [&str; 12] = [
     "base_debt",
     "is_over_limit",
     "over_limit_by",
+    "turns_at_ms",
     "score for its debt",
     "score for being over its limit",
+    "score of its turn",
 ];
 
 /// The fields of a record, in the order of `records.lua`.
@@ -134,6 +136,8 @@ pub struct Figures {
     pub over_limit_by: Option<String>,
     /// Whether the index of ledgers over their limit or in debt has it right; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
     pub is_indexed: bool,
+    /// Whether the index of ledgers that turn has it exactly if it turns by itself.
+    pub is_turn_indexed: bool,
 }
 
 /// Ledgers at one moment of the store's clock.
@@ -277,6 +281,7 @@ fn figures(fields: Vec<Option<String>>) -> Result<Figures, String> {
     let read = || {
         let debt = ledger.integer("debt")?;
         let for_debt = (debt > 0).then_some(debt as f64);
+        let turns = ledger.optional::<i64>("turns_at_ms").ok().flatten() > Some(0);
         let for_limit = is_over_limit.then_some(-(debt as f64) - 1.0);
         Ok::<_, RecordError>(Figures {
             allocated: ledger.integer("allocated")?,
@@ -295,6 +300,8 @@ fn figures(fields: Vec<Option<String>>) -> Result<Figures, String> {
             over_limit_by: ledger.get("over_limit_by").map(str::to_owned),
             is_indexed: score("score for its debt") == for_debt
                 && score("score for being over its limit") == for_limit,
+            is_turn_indexed: ledger.get("status") == Some("CLOSED")
+                || score("score of its turn").is_some() == turns,
         })
     };
     read().map_err(|error| format!("it is corrupt: {error}"))

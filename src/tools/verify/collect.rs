@@ -175,6 +175,10 @@ impl<'a> Collector<'a> {
                 let detail = "the index of ledgers over limit or in debt has it wrong";
                 details.push(detail.to_owned());
             }
+            if !figures.is_turn_indexed {
+                let detail = "the index of ledgers that turn has it wrong";
+                details.push(detail.to_owned());
+            }
             if let (Some(id), false) = (&figures.over_limit_by, figures.is_over_limit) {
                 details.push(format!(
                     "`{id}` took it over its limit, but it is not over it"

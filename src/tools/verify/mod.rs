@@ -1,7 +1,8 @@
 //! `ledger verify`: recomputes every ledger from its records and reports differences. `audit verify` is in [`audit`].
 //!
 //! - Each ledger: `reserved` is the sum of the active holds; `spent` and `debt` are their base plus the charges of the
-//!   records; `remaining` is `allocated` minus all three; the index of ledgers over limit or in debt is correct.
+//!   records; `remaining` is `allocated` minus all three; the indexes of ledgers over limit or in debt, and of those that turn, are
+//!   correct.
 //! - Each tenant: exactly the active reservations are in the due index, with the right time; the partition's index has the
 //!   tenant's earliest; each day with records is registered for retention.
 //! - Each partition: its counts are those of its records. Records in quarantine are listed.

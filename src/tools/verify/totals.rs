@@ -120,6 +120,7 @@ mod tests {
             is_over_limit: false,
             over_limit_by: None,
             is_indexed: true,
+            is_turn_indexed: true,
             allocated: 1_000,
             remaining: 0,
             stored: Amounts {

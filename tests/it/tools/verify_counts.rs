@@ -165,3 +165,26 @@ async fn a_wrong_entry_in_the_index_of_debts_is_found() {
         "acme ledger tenant:acme TOKENS: `r1` took it over its limit, but it is not over it";
     assert_eq!(differences(&fixture).await, [stayed]);
 }
+
+#[tokio::test]
+async fn a_ledger_that_turns_must_be_in_the_index() {
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    fixture.budget("acme", "tenant:acme", 10).await;
+    let record = fixture.budget_key("acme", "tenant:acme");
+    assert_eq!(differences(&fixture).await, [""; 0]);
+    let set = |at_ms: &str| {
+        fixture
+            .redis()
+            .run::<i64>(&["HSET", &record, "turns_at_ms", at_ms])
+    };
+    let wrong = "acme ledger tenant:acme TOKENS: the index of ledgers that turn has it wrong";
+    set("5000");
+    assert_eq!(differences(&fixture).await, [wrong]);
+    let index = fixture.store.keys().turns(tenant_id("acme").partition());
+    let entry = "acme TOKENS tenant:acme";
+    fixture.redis().run::<i64>(&["ZADD", &index, "6000", entry]);
+    assert_eq!(differences(&fixture).await, [""; 0]);
+    set("0");
+    assert_eq!(differences(&fixture).await, [wrong]);
+}
