@@ -22,16 +22,21 @@ pub(super) async fn create_tenant(admin: &Client, id: &str, name: &str) -> Resul
     created.map(drop)
 }
 
-/// Creates a budget of a unit.
+/// Creates a budget of a unit, with further members.
 pub(super) async fn create_budget(
     admin: &Client,
     tenant: &str,
     scope: &str,
     unit: &str,
     amount: i64,
+    more: Value,
 ) -> Result<(), CallError> {
     let allocated = json!({"unit": unit, "amount": amount});
-    let budget = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": allocated});
+    let mut budget =
+        json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": allocated});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        budget[name] = value.clone();
+    }
     let created = create(admin, OperationId::CreateBudget, budget).await;
     created.map(drop)
 }

@@ -3,8 +3,7 @@
 //!
 //! - a struct with a field per argument, and per name that only keys need; filled in, it is a call ([`ScriptCall`]), which
 //!   [`Store::run`](crate::store::Store::run) sends;
-//! - an enum of the replies, and [`Refused`] for the words that many scripts share; a word that the declaration does not
-//!   have is an error;
+//! - an enum of the replies, and [`Refused`] for the words that many scripts share; any other word is an error;
 //! - the static [`Signature`], from which the header and the named locals of the `.lua` file are written, and the keys
 //!   in `docs/redis.md` are listed. `make signatures` and `make docs` write them; tests fail while they differ.
 //!

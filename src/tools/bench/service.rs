@@ -49,7 +49,7 @@ impl Service {
             paths.push(path.clone());
         }
         for scope in &paths {
-            create_budget(admin, &id, scope, UNIT, ALLOCATED).await?;
+            create_budget(admin, &id, scope, UNIT, ALLOCATED, Value::Null).await?;
         }
         Ok(Tenant {
             key: create_key(admin, &id, NAME).await?,

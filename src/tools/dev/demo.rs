@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
+use serde_json::{Value, json};
 
 use super::DevError;
 use super::folder::Folder;
@@ -23,10 +24,13 @@ pub(super) const TENANT: &str = "demo";
 /// The scope of the demo tenant's agent.
 pub(super) const HELPER: &str = "tenant:demo/app:chat/agent:helper";
 
+/// Its tokens are those of a month, and some of an hour.
+const CHAT: &str = "tenant:demo/app:chat";
+
 /// Scope of each budget, tokens, and money: the unit of the published clients, ten US dollars for all.
 const BUDGETS: [(&str, i64, i64); 3] = [
     ("tenant:demo", 1_000_000, 1_000_000_000),
-    ("tenant:demo/app:chat", 250_000, 250_000_000),
+    (CHAT, 250_000, 250_000_000),
     (HELPER, 50_000, 50_000_000),
 ];
 
@@ -71,7 +75,14 @@ pub(super) async fn prepare(
 async fn create_budgets(admin: &Client) -> Result<(), CallError> {
     for (scope, tokens, money) in BUDGETS {
         for (unit, amount) in [("TOKENS", tokens), (MONEY, money)] {
-            match create_budget(admin, TENANT, scope, unit, amount).await {
+            let more = match (scope, unit) {
+                (CHAT, "TOKENS") => json!({
+                    "period": {"every": "P1M"},
+                    "limits": [{"every": "PT1H", "amount": {"unit": unit, "amount": 100_000}}],
+                }),
+                _ => Value::Null,
+            };
+            match create_budget(admin, TENANT, scope, unit, amount, more).await {
                 Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
                 made => made?,
             }

@@ -134,6 +134,9 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
                 Action::Overview if !output.is_json => {
                     responses::print_overview(&response, output)?
                 }
+                _ if response["ledger_id"].is_string() && !output.is_json => {
+                    responses::print_budget(&response, output)?
+                }
                 _ => output.object(&response)?,
             }
             let problem = match (row.action, &response["failed"]) {

@@ -4,8 +4,55 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use super::tree::bar;
 use crate::tools::call::CallError;
 use crate::tools::output::{Output, plain};
+
+/// Members of a budget that are drawn.
+const DRAWN: [&str; 5] = [
+    "period",
+    "period_start",
+    "period_end",
+    "limits",
+    "increases",
+];
+
+/// Prints a budget: its figures, then its period, limits and increases.
+pub(super) fn print_budget(
+    ledger: &Value,
+    output: &mut Output<impl Write>,
+) -> Result<(), CallError> {
+    let mut figures = ledger.clone();
+    if let Some(members) = figures.as_object_mut() {
+        members.retain(|name, _| !DRAWN.contains(&name.as_str()));
+    }
+    output.object(&figures)?;
+    let text = |value: &Value, name: &str| plain(&value[name]);
+    let period = &ledger["period"];
+    if period.is_object() {
+        let [every, zone] = ["every", "time_zone"].map(|name| text(period, name));
+        let (end, next) = (text(ledger, "period_end"), text(period, "allocated"));
+        let line = format!("period    {every} in {zone}, until {end}; then {next} anew");
+        output.line(&line)?;
+    }
+    let rows = |member: &str| ledger[member].as_array().into_iter().flatten();
+    for limit in rows("limits") {
+        let amount = |name: &str| i128::from(limit[name]["amount"].as_i64().unwrap_or(0));
+        let (used, whole) = (amount("used"), amount("amount"));
+        let held = i128::from(ledger["reserved"]["amount"].as_i64().unwrap_or(0));
+        let (bar, every) = (bar(used, used + held, whole), text(limit, "every"));
+        let (of, end) = (text(limit, "amount"), text(limit, "window_end"));
+        output.line(&format!(
+            "limit     {bar}  {used} of {of} used in {every}, until {end}"
+        ))?;
+    }
+    for increase in rows("increases") {
+        let names = ["amount", "until", "increase_id", "reason"];
+        let [amount, until, id, reason] = names.map(|name| text(increase, name));
+        output.line(&format!("increase  {amount} until {until}: {id}, {reason}"))?;
+    }
+    Ok(())
+}
 
 /// Prints counts, and what needs attention.
 pub(super) fn print_overview(

@@ -61,15 +61,11 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Bar, share and amounts of one ledger. Spent, held and owed amounts count as used; the bar shows held ones lighter.
-fn figures(ledger: &Value) -> String {
-    let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
-    let (allocated, held) = (amount("allocated"), amount("reserved"));
-    let spent = amount("spent") + amount("debt");
-    let used = spent + held;
-    let cells = |part: i128| match allocated {
+/// A bar of what is spent, and lighter what is used besides, of a whole.
+pub(super) fn bar(spent: i128, used: i128, whole: i128) -> String {
+    let cells = |part: i128| match whole {
         0 => BAR * part,
-        _ => (part * BAR + allocated / 2) / allocated,
+        _ => (part * BAR + whole / 2) / whole,
     };
     let (full, all) = (cells(spent), cells(used));
     let bar = (0..BAR).map(|cell| match cell {
@@ -77,7 +73,16 @@ fn figures(ledger: &Value) -> String {
         _ if cell < all => '▒',
         _ => '░',
     });
-    let bar: String = bar.collect();
+    bar.collect()
+}
+
+/// Bar, share and amounts of one ledger. Spent, held and owed amounts count as used; the bar shows held ones lighter.
+fn figures(ledger: &Value) -> String {
+    let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
+    let (allocated, held) = (amount("allocated"), amount("reserved"));
+    let spent = amount("spent") + amount("debt");
+    let used = spent + held;
+    let bar = bar(spent, used, allocated);
     let share = match allocated {
         0 if used == 0 => "  -".to_owned(),
         0 => "  ∞".to_owned(),
@@ -89,6 +94,16 @@ fn figures(ledger: &Value) -> String {
         if value > 0 {
             text += &format!(", {value} of it {name}");
         }
+    }
+    for limit in ledger["limits"].as_array().into_iter().flatten() {
+        let [every, used] = [&limit["every"], &limit["used"]["amount"]].map(plain);
+        text += &format!(
+            "; {used} of {} in {every}",
+            plain(&limit["amount"]["amount"])
+        );
+    }
+    if ledger["enforcement"] == "OBSERVE" {
+        text += "  OBSERVES";
     }
     let over = ledger["is_over_limit"].as_bool() == Some(true);
     text += if over { "  OVER LIMIT" } else { "" };

@@ -44,7 +44,7 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
     for (key, field) in &changed {
         let inputs: String = app.run(&["HGET", key, field]).await;
         assert!(inputs.starts_with("1 1 "), "{field} {inputs}");
-        app.run::<i64>(&["HSET", key, field, &format!("3 1 other {inputs}")])
+        app.run::<i64>(&["HSET", key, field, &format!("4 1 other {inputs}")])
             .await;
     }
 

@@ -112,7 +112,7 @@ async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
     let stream = keys.unsigned(issued.app.callers[0].partition);
     let rows: Vec<(String, Vec<String>)> = issued.app.run(&["XRANGE", &stream, "-", "+"]).await;
     // The same decision by somebody else, and in another form.
-    for (format, issuer) in [("1", "77"), ("3", "1")] {
+    for (format, issuer) in [("1", "77"), ("4", "1")] {
         let fields = rows[1].1.iter().map(|field| {
             let trace = field.strip_prefix("1 1 ");
             trace.map_or_else(

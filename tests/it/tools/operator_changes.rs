@@ -237,3 +237,64 @@ async fn tenants_and_webhooks_are_changed_in_bulk() {
     let left = operator.run("--json webhook list --tenant other").await;
     assert_eq!(left.rows().len(), 0);
 }
+
+/// The commands of docs/recipes.md, one after the other, but the one that follows events.
+#[tokio::test]
+async fn the_recipes_do_what_they_say() {
+    let operator = AdminCli::new(&[]).await;
+    let text = include_str!("../../../docs/recipes.md").replace("\\\n", " ");
+    let recipes = text.lines().map(str::trim);
+    let recipes = recipes.filter_map(|line| line.strip_prefix("budget-authority admin "));
+    let recipes: Vec<_> = recipes.filter(|line| !line.starts_with("event")).collect();
+    assert_eq!(recipes.len(), 6);
+    operator.run("tenant create demo").await.done();
+    operator
+        .run("budget create tenant:demo --allocated 1000")
+        .await
+        .done();
+    let mut states = Vec::new();
+    for recipe in recipes {
+        let recipe = recipe.replace("'release weekend'", "weekend");
+        operator
+            .run(&recipe.replace("'runaway agent'", "runaway"))
+            .await
+            .done();
+        let show = "--json budget show tenant:demo/workspace:research";
+        states.push(operator.run(show).await.json());
+    }
+    let amount = |at: usize, name: &str| states[at][name]["amount"].as_i64();
+    assert_eq!(states[0]["period"]["time_zone"], "Europe/Berlin");
+    assert_eq!(states[0]["limits"][0]["amount"]["amount"], 200_000_000);
+    assert_eq!(amount(1, "allocated"), Some(15_000_000_000));
+    assert_eq!(states[1]["increases"][0]["reason"], "weekend");
+    assert_eq!(states[2]["enforcement"], "OBSERVE");
+    assert_eq!(states[3]["enforcement"], "ENFORCE");
+    assert_eq!(amount(4, "allocated"), Some(15_000_000_000));
+    let root = operator.run("--json budget show tenant:demo").await.json();
+    assert_eq!(root["status"], "FROZEN");
+    let drawn = operator
+        .run("budget show tenant:demo/workspace:research")
+        .await
+        .out;
+    for line in [
+        "\nperiod    P1M in Europe/Berlin, until ",
+        "\nlimit     ░░░░░░░░░░░░░░░░░░░░  0 of 200000000 TOKENS used in PT1H, until ",
+        "\nincrease  5000000000 TOKENS until ",
+    ] {
+        assert!(drawn.contains(line), "{drawn}");
+    }
+    let id = states[5]["increases"][0]["increase_id"]
+        .as_str()
+        .expect("an id");
+    let end = format!("--json budget end-increase {id} tenant:demo/workspace:research");
+    let ended = operator.run(&end).await.json();
+    assert_eq!(ended["allocated"]["amount"], 10_000_000_000_i64);
+    let none = "--json budget update tenant:demo/workspace:research --limit none --clear period";
+    let cleared = operator.run(none).await.json();
+    assert_eq!(
+        (&cleared["limits"], &cleared["period"]),
+        (&Value::Null, &Value::Null)
+    );
+    let wrong = "budget update tenant:demo/workspace:research --limit PT1H";
+    operator.run(wrong).await.refused(2, "must be EVERY=AMOUNT");
+}

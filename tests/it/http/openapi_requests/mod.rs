@@ -175,7 +175,8 @@ impl Request<'_> {
             if member == "observe_mode" {
                 continue;
             }
-            let in_effect = self.name == "BudgetBulkActionRequest" && member == "amount";
+            let funds = ["BudgetBulkActionRequest", "BudgetFundingRequest"].contains(&self.name);
+            let in_effect = funds && member == "amount";
             let required = in_effect
                 || schema["required"]
                     .as_array()
