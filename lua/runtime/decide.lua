@@ -118,7 +118,7 @@ else
     reason, blocking = evaluate_denial(budgets, estimate, now)
   end
 end
-local is_short = reason == 'BUDGET_EXCEEDED' or budgets and budgets.would_exceed
+local is_short = reason == 'BUDGET_EXCEEDED' or not reason and budgets.would_exceed
 if is_short and evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
 local observed = not reason and budgets.observed and #budgets.observed > 0
 local reply, kept

@@ -172,10 +172,10 @@ if budgets.turn then
 end
 local reason, blocking = evaluate_denial(budgets, estimate, now)
 local last_due_ms
-if reason == 'BUDGET_EXCEEDED' or budgets.would_exceed then
+if reason == 'BUDGET_EXCEEDED' or not reason and budgets.would_exceed then
   -- @cold ledger/evaluate_dead_holds
   if evaluate_dead_holds(due, now, until_ms) then return {'sweep_first', now} end
-  last_due_ms = reason == 'BUDGET_EXCEEDED' and evaluate_last_hold(due)
+  last_due_ms = reason and evaluate_last_hold(due)
 end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)

@@ -1,4 +1,4 @@
-//! Turns ledgers whose period is over, so that their events come in time, and nobody has to wait for it.
+//! Turns ledgers that are due: a period or a window is over, or an increase ends. So their events come in time, and nobody waits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const ROWS: usize = 200;
 metrics! {
     /// Metrics of turns.
     struct TurnMetrics {
-        /// Ledgers whose period was over, and that the dispatcher turned.
+        /// Ledgers that the dispatcher turned.
         turned: IntCounter = "budget_ledgers_turned_total",
     }
 }

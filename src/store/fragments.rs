@@ -63,6 +63,7 @@ fragments! {
     "ledger/policies_read",
     "ledger/policy_change",
     "ledger/funding",
+    "ledger/funding_target",
     "ledger/usual_grace",
     "ledger/due_tenants",
     "log/events",

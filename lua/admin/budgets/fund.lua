@@ -50,7 +50,7 @@ local audit_from = 15
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, base/int64
 -- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
--- @include ledger/funding, ledger/over_limit_or_in_debt, log/audit, access/idempotency
+-- @include ledger/funding, ledger/funding_target, ledger/over_limit_or_in_debt, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -62,20 +62,8 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
-if foreign == '1' then return {'foreign_budget'} end
-local budget = budget_read(budget_key, 0)
-if budget == false then return {'budget_not_found'} end
-if not budget then return {'corrupt', budget_key} end
-if budget.status == 'FROZEN' then return {'budget_frozen'} end
-if budget.status == 'CLOSED' then return {'budget_closed'} end
-local ledger_id, base_spent, base_debt = unpack(redis.call('HMGET', budget_key, 'ledger_id', 'base_spent', 'base_debt'))
-base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
-if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt) then return {'corrupt', budget_key} end
-if budget.turns_at_ms then
-  -- @cold ledger/turns
-  local first = turns_due({budget}, now, until_ms)
-  if first then return first end
-end
+local target_refused, budget = funding_target(budget_key, foreign, now, until_ms)
+if target_refused then return target_refused end
 local refused = funding_refusal(budget, operation, int64(amount), int64(spent ~= '' and spent or '0'))
 if refused == 'corrupt' then return {'corrupt', budget_key} end
 if refused == 'budget_exceeded' then return {'budget_exceeded', budget_snapshot(budget)} end
@@ -91,8 +79,8 @@ end
 local reply = {'funded', now, int64_text(before.allocated), int64_text(budget.allocated),
   int64_text(before.remaining), int64_text(budget.remaining), int64_text(before.debt), int64_text(budget.debt),
   int64_text(before.spent), int64_text(budget.spent)}
-funding_write(budget, base_spent, base_debt, funding_fields(budget, operation, now))
-local request, audit = {'data.ledger_id', ledger_id}, {unpack(ARGV, audit_from)}
+funding_write(budget, budget.base_spent, budget.base_debt, funding_fields(budget, operation, now))
+local request, audit = {'data.ledger_id', budget.ledger_id}, {unpack(ARGV, audit_from)}
 if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end
 if operation == 'RESET_SPENT' then
   request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent ~= '' and '1' or '0'

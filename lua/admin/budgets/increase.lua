@@ -54,7 +54,7 @@ local audit_from = 17
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, base/int64
 -- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
--- @include ledger/funding, ledger/increases, ledger/over_limit_or_in_debt, log/audit, access/idempotency
+-- @include ledger/funding, ledger/funding_target, ledger/increases, ledger/over_limit_or_in_debt, log/audit, access/idempotency
 -- Ten years.
 local LONGEST_MS = 3653 * 86400000
 
@@ -68,22 +68,9 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
-if foreign == '1' then return {'foreign_budget'} end
-local budget = budget_read(budget_key, 0)
-if budget == false then return {'budget_not_found'} end
-if not budget then return {'corrupt', budget_key} end
-if budget.status == 'FROZEN' then return {'budget_frozen'} end
-if budget.status == 'CLOSED' then return {'budget_closed'} end
-local ledger_id, base_spent, base_debt = unpack(redis.call('HMGET', budget_key, 'ledger_id', 'base_spent', 'base_debt'))
-base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
-if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt and funding_figures(budget)) then
-  return {'corrupt', budget_key}
-end
-if budget.turns_at_ms then
-  -- @cold ledger/turns
-  local first = turns_due({budget}, now, until_ms)
-  if first then return first end
-end
+local target_refused, budget = funding_target(budget_key, foreign, now, until_ms)
+if target_refused then return target_refused end
+if not funding_figures(budget) then return {'corrupt', budget_key} end
 
 local increases, increase, allocated = increases_read(budget_key), nil, int64(budget.allocated)
 if amount ~= '' then
@@ -111,14 +98,14 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 local entry = tenant .. ' ' .. unit .. ' ' .. scope
 if turns_at_ms ~= '' then redis.call('ZADD', turns, turns_at_ms, entry) end
 if budget.over ~= budget.before.over then over_limit_or_in_debt_write(over_limit_or_in_debt, entry, budget.debt, budget.over) end
-funding_write(budget, base_spent, base_debt, 'updated_at_ms', now, 'turns_at_ms', turns_at_ms,
+funding_write(budget, budget.base_spent, budget.base_debt, 'updated_at_ms', now, 'turns_at_ms', turns_at_ms,
   'increases', increases_text(increases))
-local events, facts = events_new(event_log, outbox, tenant, day, now, context), increase_facts(increase, ledger_id, unit)
+local events, facts = events_new(event_log, outbox, tenant, day, now, context), increase_facts(increase, budget.ledger_id, unit)
 if reason ~= '' then facts[#facts + 1], facts[#facts + 2] = 'data.reason', reason end
 event_append(events, amount ~= '' and 'budget.increase_started' or 'budget.increase_ended', scope, facts)
 funding_consequences(events, budget, unit, scope, thresholds_parse(settings[TENANT_THRESHOLDS]))
 events_point(events)
-audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, audit_from)})
+audit_append(now, {'resource_type', 'budget', 'resource_id', budget.ledger_id, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'increased', increase_id, unpack(redis.call('HGETALL', budget_key))}
 idempotency_keep(idempotency, payload_hash, reply, now, short_lived)

@@ -70,7 +70,7 @@ local FUNDING_EPOCHS = {RENEW = true, RESET_SPENT = true}
 
 -- Returns names and values of the fields that an operator's funding sets besides the figures.
 local function funding_fields(budget, operation, now)
-  if operation == 'RESET' then return 'updated_at_ms', now, 'increases', '' end
+  if budget.ended and #budget.ended > 0 then return 'updated_at_ms', now, 'increases', '' end
   if not FUNDING_EPOCHS[operation] then return 'updated_at_ms', now end
   return 'updated_at_ms', now, 'epoch', (tonumber(budget_field(budget.key, 'epoch') or 0) or 0) + 1
 end

@@ -3,8 +3,8 @@ turns: finds the ledgers that must turn before a request may use them. `turns_at
 that is not in the index of those that turn by themselves: it is due whenever it is used.
 ]]
 
--- Returns the reply with their records; nil if there is none. until_ms: the clock of the first call, which a request that is
--- repeated still goes by.
+-- Returns the reply with their records; nil if there is none. A request whose call is repeated judges by until_ms, the clock of its
+-- first call.
 local function turns_due(budgets, now, until_ms)
   local before, reply = until_ms ~= '' and math.min(now, tonumber(until_ms)) or now, {'turn_first', now}
   for _, budget in ipairs(budgets) do

@@ -12,7 +12,7 @@ use crate::domain::event::EventActor;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::BudgetRefusal;
-use crate::domain::scope::BudgetScope;
+use crate::domain::scope::{BudgetScope, Level};
 use crate::store::StoreError;
 use crate::store::admin::increases::{Increase, IncreaseReply};
 use crate::store::target::Target as _;
@@ -45,7 +45,7 @@ impl Admin {
         let Some((until, created_at)) = until.zip(Moment::from_ms(now_ms)) else {
             return refuse(BudgetRefusal::UntilOutOfRange);
         };
-        let target = self.increase_target(caller, scope, unit)?;
+        let target = BudgetTarget::of_caller(caller, scope, unit)?;
         let actor = &request.cause.actor;
         let increase = BudgetIncrease {
             increase_id: IncreaseId::mint(target.tenant.partition()).to_string(),
@@ -87,26 +87,11 @@ impl Admin {
         increase_id: &str,
         request: &Request<'_>,
     ) -> Result<BudgetLedger, StoreError> {
-        let mut target = self.increase_target(caller, scope, unit)?;
+        let mut target = BudgetTarget::of_caller(caller, scope, unit)?;
         target.increase_id = Some(increase_id.to_owned());
         let changed = self.change_increase(&target, caller, (increase_id, None), None, request);
         let (_, record) = changed.await?;
         target.about(super::changed_ledger(&record))
-    }
-
-    fn increase_target(
-        &self,
-        caller: &Caller,
-        scope: &BudgetScope,
-        unit: Unit,
-    ) -> Result<BudgetTarget, StoreError> {
-        match caller {
-            Caller::Tenant(caller) => Ok(BudgetTarget::new(
-                caller.tenant.clone(),
-                super::name(scope, unit),
-            )),
-            Caller::Admin(_) => BudgetTarget::of_scope(scope, unit),
-        }
     }
 
     async fn change_increase(
@@ -126,7 +111,7 @@ impl Admin {
         change.add("metadata.amount", begun.as_ref().map(|begun| begun.amount));
         change.add("metadata.reason", reason);
         let scope = &target.budget.scope;
-        let owner = scope.value(crate::domain::scope::Level::Tenant);
+        let owner = scope.value(Level::Tenant);
         let call = |until_ms| Increase {
             caller: caller.into(),
             change: &change,

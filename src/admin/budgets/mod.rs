@@ -19,7 +19,7 @@ use crate::domain::budget::period::BudgetPeriod;
 use crate::domain::budget::projection::IDLE;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::fields::Patch;
+use crate::domain::fields::{Patch, Read as _};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError, audited, set_fields};
@@ -61,6 +61,14 @@ impl BudgetTarget {
             Some(tenant) => Ok(Self::new(tenant, budget)),
             // No tenant has such an id, so it owns no ledger.
             None => refuse(BudgetRefusal::NotFound(budget)),
+        }
+    }
+
+    /// The budget at a scope, of the tenant that calls; with the admin key, of the tenant whose scope it is.
+    fn of_caller(caller: &Caller, scope: &BudgetScope, unit: Unit) -> Result<Self, StoreError> {
+        match caller {
+            Caller::Tenant(caller) => Ok(Self::new(caller.tenant.clone(), name(scope, unit))),
+            Caller::Admin(_) => Self::of_scope(scope, unit),
         }
     }
 
@@ -130,6 +138,15 @@ fn name(scope: &BudgetScope, unit: Unit) -> BudgetName {
 /// A ledger as a change has left it: the same for a replay.
 fn changed_ledger(record: &Record) -> Result<BudgetLedger, RecordError> {
     BudgetLedger::at(record, record.integer("updated_at_ms")?)
+}
+
+/// Limits as audit entries have them.
+fn audited_limits(limits: &Patch<Vec<BudgetLimit>>) -> Option<String> {
+    match limits {
+        Patch::Keep => None,
+        Patch::Clear => Some("[]".to_owned()),
+        Patch::Set(limits) => Some(limits.to_json()),
+    }
 }
 
 /// The tenant whose scope it is, as the scope names it.
@@ -248,10 +265,7 @@ impl Admin {
         scope: &BudgetScope,
         unit: Unit,
     ) -> Result<BudgetLedger, StoreError> {
-        let target = match caller {
-            Caller::Tenant(caller) => BudgetTarget::new(caller.tenant.clone(), name(scope, unit)),
-            Caller::Admin(_) => BudgetTarget::of_scope(scope, unit)?,
-        };
+        let target = BudgetTarget::of_caller(caller, scope, unit)?;
         let call = LookupBudget {
             caller: caller.into(),
             tenant: &target.tenant,
@@ -279,11 +293,7 @@ impl Admin {
         let limit = update.overdraft_limit.map(Amount::value);
         change.add("metadata.overdraft_limit", limit);
         change.audit.extend(audited(update.fields()));
-        let limits = update.limits.value().map(Vec::as_slice);
-        change.add(
-            "metadata.limits",
-            limits.and_then(|limits| serde_json::to_string(limits).ok()),
-        );
+        change.add("metadata.limits", audited_limits(&update.limits));
         let bounds = match &update.period {
             Patch::Keep => None,
             Patch::Clear => Some("none".to_owned()),

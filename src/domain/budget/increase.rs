@@ -27,7 +27,7 @@ object! {
         pub amount: Amount,
         /// When it ends: within ten years. Either this or `for`.
         pub until: Option<Moment>,
-        /// How long it lasts: an ISO 8601 duration, such as `P2D`. Either this or `until`.
+        /// How long it lasts: an ISO 8601 duration of at most ten years, such as `P2D`. Either this or `until`.
         pub lasting: Option<Duration> { name: "for" },
         /// Reason, for the record.
         pub reason: String { chars: 1..=512, blank: Blank::Refused },
@@ -36,7 +36,7 @@ object! {
     }
     check |request, object| {
         if request.until.is_some() == request.lasting.is_some() {
-            object.refuse_member("until", "or for is required, and not both");
+            object.refuse_member("until", "exactly one of until and for must be given");
         }
     }
 }
@@ -102,7 +102,7 @@ impl Increases {
         self.0.is_empty()
     }
 
-    /// Each as `lua/lib/ledger/increases.lua` reads it, a line each: id, amount, end in milliseconds, all of it in JSON.
+    /// Reads the lines that `lua/lib/ledger/increases.lua` has as well: id, amount, end in milliseconds, all of it in JSON.
     fn parse(text: &str) -> Option<Self> {
         let read = |line: &str| BudgetIncrease::parse_stored(line.splitn(4, ' ').nth(3)?);
         text.lines().map(read).collect::<Option<_>>().map(Self)
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_request_is_named() {
         for (members, wrong) in rows(
-            r#""reason":"r" => until: or for is required, and not both
-            "reason":"r","for":"P1D","until":"2026-12-01T00:00:00Z" => until: or for is required, and not both
-            "reason":"r","for":"2 days" => for: must be a positive ISO 8601 duration
+            r#""reason":"r" => until: exactly one of until and for must be given
+            "reason":"r","for":"P1D","until":"2026-12-01T00:00:00Z" => until: exactly one of until and for must be given
+            "reason":"r","for":"2 days" => for: must be a positive ISO 8601 duration of at most ten years
             "for":"P1D" => reason: is required
             "for":"P1D","reason":" " => reason: must not be blank"#,
         ) {

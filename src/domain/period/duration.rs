@@ -6,7 +6,11 @@ use serde_json::json;
 
 use crate::domain::fields::plain_field;
 
-/// A positive ISO 8601 duration, such as `P2D` or `PT36H`. Days have 24 hours; months and years are those of the calendar in UTC.
+/// Ten years, of which three are leap years.
+const LONGEST_MS: i64 = 3_653 * 86_400_000;
+
+/// A positive ISO 8601 duration of at most ten years, such as `P2D` or `PT36H`. Days have 24 hours; months and years are those of the
+/// calendar in UTC.
 #[derive(Debug, Clone, Copy)]
 pub struct Duration(Span);
 
@@ -14,7 +18,9 @@ impl Duration {
     /// Reads it. The library also reads forms that are not ISO 8601, such as `2 days`.
     pub fn parse(text: &str) -> Option<Self> {
         let span: Span = text.parse().ok().filter(|_| text.starts_with('P'))?;
-        span.is_positive().then_some(Self(span))
+        let duration = span.is_positive().then_some(Self(span))?;
+        let length_ms = duration.end_ms(0)?;
+        (length_ms <= LONGEST_MS).then_some(duration)
     }
 
     /// When it ends if it begins at a time; both in milliseconds since the epoch. `None` beyond the year 9999.
@@ -40,7 +46,7 @@ plain_field!(
     |(), _| json!({"type": "string", "format": "duration", "example": "P2D"}),
     |value, ()| {
         value.parsed(Duration::parse, || {
-            "a positive ISO 8601 duration, such as P2D or PT36H".to_owned()
+            "a positive ISO 8601 duration of at most ten years, such as P2D or PT36H".to_owned()
         })
     }
 );
@@ -68,10 +74,12 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "P", "2 days", "-P1D", "PT0S", "1D", "P1D ", "tomorrow"] {
+        for text in [
+            "P11Y", "P9000Y", "", "P", "2 days", "-P1D", "PT0S", "1D", "P1D ", "tomorrow",
+        ] {
             assert_eq!(Duration::parse(text), None, "{text}");
         }
-        let long = Duration::parse("P9000Y").expect("a duration");
-        assert_eq!(long.end_ms(from_ms), None);
+        let long = Duration::parse("P10Y").expect("a duration");
+        assert_eq!(long.end_ms(253_402_207_199_999), None);
     }
 }

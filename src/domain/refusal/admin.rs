@@ -67,7 +67,9 @@ pub enum BudgetRefusal {
     #[error("Validation failed: period: {CARRY_LIMIT_ALONE}")]
     CarryLimitAlone,
     /// A temporary increase would end in the past, or too late.
-    #[error("Validation failed: until: must lie in the future, and at most ten years from now")]
+    #[error(
+        "Validation failed: until: must lie in the future, and at most ten years from now; the same holds for the end of for"
+    )]
     UntilOutOfRange,
     /// There is no such increase, or it has ended.
     #[error("The budget at {budget} has no increase {}", printable(.increase_id))]

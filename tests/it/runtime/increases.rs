@@ -157,7 +157,7 @@ async fn what_cannot_be_increased_is_refused_and_stays() {
     let app = TestApp::spawn().await;
     budget(&app, i64::MAX - 10, json!({})).await;
     let past = json!({"amount": tokens(1), "until": "2026-01-01T00:00:00Z", "reason": "r"});
-    let late = json!({"amount": tokens(1), "for": "P11Y", "reason": "r"});
+    let late = json!({"amount": tokens(1), "until": "2099-01-01T00:00:00Z", "reason": "r"});
     for body in [past, late] {
         let refused = app.post_as_admin(&path("/increases"), body).await;
         let refused = refused.refused(400, "INVALID_REQUEST");
@@ -168,6 +168,12 @@ async fn what_cannot_be_increased_is_refused_and_stays() {
             "{refused:?}"
         );
     }
+    let refused = increase(&app, "late", 1, "P11Y").await;
+    let refused = refused.refused(400, "INVALID_REQUEST");
+    assert!(
+        refused.text("message").contains("for: must be a positive"),
+        "{refused:?}"
+    );
     increase(&app, "over", 11, "P1D")
         .await
         .refused(400, "INVALID_REQUEST");

@@ -181,6 +181,23 @@ async fn holds_that_are_over_are_swept_before_anything_is_reported() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_denied_anyway_sweeps_nothing() {
+    let app = TestApp::spawn().await;
+    observed(&app, ROOT, 100, json!({})).await;
+    app.budget(APP, 100, 0).await;
+    let more = json!({"ttl_ms": 1_000, "grace_period_ms": 0});
+    let dead = app.held(ROOT, 90, more).await;
+    app.backdate(&dead, 10_000).await;
+    app.set_ledger(APP, &[("debt", "1"), ("remaining", "99")])
+        .await;
+    let refused = app.create("next", APP, 50, json!({})).await;
+    refused.refused(409, "DEBT_OUTSTANDING");
+    let denied = app.dry_run("try", APP, 50).await.expect(200);
+    assert_eq!(denied.at("/reason_code"), &json!("DEBT_OUTSTANDING"));
+    assert_eq!(app.figures(ROOT).await, (10, 90, 0, 0));
+}
+
+#[tokio::test]
 async fn enforcing_begins_with_what_was_observed() {
     let app = TestApp::spawn().await;
     observed(&app, ROOT, 100, json!({})).await;

@@ -1,7 +1,7 @@
 //! The HTTP operations on temporary increases of budgets.
 
 use super::requests::{BudgetTarget, check_amounts};
-use super::target_parameters;
+use super::{mismatched, target_parameters};
 use crate::api::admin::extract::{Change, ChangeBody, ChangeTarget, NoBody};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
@@ -12,7 +12,7 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::event::EventActor;
 use crate::domain::fields::object;
-use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::ids::IdempotencyKey;
 use crate::domain::moment::Moment;
 use crate::domain::scope::Level;
 
@@ -82,14 +82,8 @@ async fn increase_budget(
     let (BudgetTarget { scope, unit, .. }, new) = (&change.target, &change.body);
     let path = scope.path();
     if let Err(mismatch) = check_amounts([("amount", Some(new.amount))], *unit, path.as_str()) {
-        // A key that is restricted to other scopes learns that first.
-        let (caller, permission) = (&change.caller, change.operation.callers.permission());
-        let store = &change.state.store;
-        store
-            .admin_access(caller, permission, path.as_str())
-            .await?;
-        let owner = path.value(Level::Tenant).and_then(TenantId::parse);
-        return Err(mismatch.after_check().about(owner));
+        let owner = path.value(Level::Tenant).unwrap_or_default();
+        return Err(mismatched(&change, mismatch, path.as_str(), owner).await?);
     }
     let (admin, request) = (&change.state.admin, change.request());
     let made = admin.increase_budget(&change.caller, (scope, *unit), new, &request);

@@ -161,7 +161,7 @@ async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Ret
 
 pub(in crate::api) const FUND: Declaration = declare!(
     fund_budget,
-    "Funds a budget: credits, debits or resets it, or repays its debt"
+    "Funds a budget: credits, debits, resets or renews it, or repays its debt"
 )
 .query(funding_parameters)
 .takes_change::<BudgetFundingRequest>()
@@ -186,11 +186,7 @@ async fn fund_budget(
     let scope = target.scope.path().as_str();
     let amounts = [("amount", sent.amount), ("spent", sent.spent)];
     if let Err(mismatch) = check_amounts(amounts, target.unit, scope) {
-        // A key that is restricted to other scopes learns that first.
-        let permission = change.operation.callers.permission();
-        state.store.admin_access(caller, permission, scope).await?;
-        let tenant = TenantId::parse(&change.target.tenant);
-        return Err(mismatch.after_check().about(tenant));
+        return Err(mismatched(&change, mismatch, scope, &change.target.tenant).await?);
     }
     let funding = Funding {
         tenant_id: target.tenant_id.clone(),
@@ -205,6 +201,24 @@ async fn fund_budget(
     let funded = state.admin.fund_budget(caller, &funding, &request).await?;
     let response = BudgetFundingResponse::new(sent.operation, target.unit, funded)?;
     Ok(CheckedJson::ok(response))
+}
+
+/// The refusal of an amount in another unit. A key that is restricted to other scopes learns that first.
+///
+/// # Errors
+/// Of the key.
+async fn mismatched<T, S>(
+    change: &Change<T, S>,
+    mismatch: ApiError,
+    scope: &str,
+    tenant: &str,
+) -> Result<ApiError, ApiError> {
+    let permission = change.operation.callers.permission();
+    let store = &change.state.store;
+    store
+        .admin_access(&change.caller, permission, scope)
+        .await?;
+    Ok(mismatch.after_check().about(TenantId::parse(tenant)))
 }
 
 object! {
