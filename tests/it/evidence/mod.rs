@@ -24,5 +24,6 @@ mod settings;
 mod signer;
 mod sizes;
 mod stale_registry;
+mod terms;
 mod topologies;
 mod units;

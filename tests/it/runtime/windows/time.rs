@@ -79,6 +79,24 @@ async fn a_window_that_follows_a_calendar_turns_with_its_ledger_and_in_silence()
 }
 
 #[tokio::test]
+async fn a_window_that_ends_leaves_the_budget_over_its_limit() {
+    let app = TestApp::spawn().await;
+    let day = with(limit("P1D", 50), json!({"time_zone": "Asia/Tokyo"}));
+    limited(&app, ROOT, json!([day])).await;
+    app.post_event("e1", ROOT, 5, json!({})).await.expect(201);
+    app.set_ledger(ROOT, &[("is_over_limit", "1")]).await;
+    age(&app, 24 * HOUR_MS).await;
+    let balance = app.get("/v1/balances?tenant=acme").await.expect(200);
+    assert_eq!(balance.at("/balances/0/is_over_limit"), &json!(true));
+    let refused = app.create("r", ROOT, 1, json!({})).await;
+    refused.refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
+    assert_eq!(used(&app).await, [0]);
+    let key = app.ledger_key(0, ROOT);
+    let over: String = app.run(&["HGET", &key, "is_over_limit"]).await;
+    assert_eq!(over, "1");
+}
+
+#[tokio::test]
 async fn a_clock_that_goes_back_charges_the_present_window() {
     let app = TestApp::spawn().await;
     limited(&app, ROOT, json!([limit("PT1H", 50)])).await;
