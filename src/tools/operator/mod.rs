@@ -134,8 +134,13 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
                 Action::Overview if !output.is_json => {
                     responses::print_overview(&response, output)?
                 }
-                _ if response["ledger_id"].is_string() && !output.is_json => {
+                _ if output.is_json => output.object(&response)?,
+                _ if response["ledger_id"].is_string() => {
                     responses::print_budget(&response, output)?
+                }
+                // The budget shows the increase as well.
+                _ if response["increase_id"].is_string() => {
+                    responses::print_budget(&response["budget"], output)?
                 }
                 _ => output.object(&response)?,
             }

@@ -252,13 +252,13 @@ async fn the_recipes_do_what_they_say() {
         .run("budget create tenant:demo --allocated 1000")
         .await
         .done();
-    let mut states = Vec::new();
+    let (mut states, mut printed) = (Vec::new(), Vec::new());
     for recipe in recipes {
         let recipe = recipe.replace("'release weekend'", "weekend");
-        operator
-            .run(&recipe.replace("'runaway agent'", "runaway"))
-            .await
-            .done();
+        let recipe = recipe.replace("'runaway agent'", "runaway");
+        let ran = operator.run(&recipe).await;
+        ran.done();
+        printed.push(ran.out);
         let show = "--json budget show tenant:demo/workspace:research";
         states.push(operator.run(show).await.json());
     }
@@ -267,6 +267,8 @@ async fn the_recipes_do_what_they_say() {
     assert_eq!(states[0]["limits"][0]["amount"]["amount"], 200_000_000);
     assert_eq!(amount(1, "allocated"), Some(15_000_000_000));
     assert_eq!(states[1]["increases"][0]["reason"], "weekend");
+    let drawn = "\nincrease  5000000000 TOKENS until ";
+    assert!(printed[1].contains(drawn), "{}", printed[1]);
     assert_eq!(states[2]["enforcement"], "OBSERVE");
     assert_eq!(states[3]["enforcement"], "ENFORCE");
     assert_eq!(amount(4, "allocated"), Some(15_000_000_000));
