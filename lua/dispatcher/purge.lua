@@ -83,13 +83,18 @@ local function moved_to_bases(id, record)
     local base = ledger_base(budget_prefix .. record[2] .. ':' .. budget_scope(record[3], tonumber(depth)))
     local debt = int64(redis.call('HGET', record_prefix .. id, 'debt.' .. depth) or '0')
     if base == nil or not debt then return false end
-    shares[#shares + 1] = {base, debt}
+    shares[#shares + 1] = {base, int64_sub(charged, debt), debt, depth}
+  end
+  local refunds, given = redis.call('HGET', record_prefix .. id, 'refunds'), {}
+  if refunds then
+    -- @cold ledger/refunds
+    given = refunds_given(refunds)
   end
   for _, share in ipairs(shares) do
-    local base, debt = share[1], share[2]
+    local base, spent, debt, back = share[1], share[2], share[3], given[share[4]] or {spent = 0, debt = 0}
     if base then
-      base.spent = int64_wrapping_add(base.spent, int64_sub(charged, debt))
-      base.debt = int64_wrapping_add(base.debt, debt)
+      base.spent = int64_wrapping_add(base.spent, int64_sub(spent, back.spent))
+      base.debt = int64_wrapping_add(base.debt, int64_sub(debt, back.debt))
     end
   end
   return true

@@ -131,6 +131,7 @@ for i = 1, #budgets do
   eventless = eventless and no_threshold_crossed(budget, thresholds, now)
   reply[9 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[9 + i]
+  if budget.epoch and budget.epoch ~= '0' then kept[#kept + 1], kept[#kept + 2] = 'epoch.' .. budget.depth, budget.epoch end
   if debt_by ~= 0 then
     kept[#kept + 1], kept[#kept + 2], reply[9] = 'debt.' .. budget.depth, debt_by, 'debt'
   end

@@ -140,6 +140,7 @@ for i = 1, #budgets do
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
   reply[4 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+  if budget.epoch and budget.epoch ~= '0' then kept[#kept + 1], kept[#kept + 2] = 'epoch.' .. budget.depth, budget.epoch end
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 reply[4] = depths

@@ -3,8 +3,8 @@
 Reads records of one tenant at one moment, each with its place in the indexes of what is due.
 
 A row: due time, expiry in the index of other graces, time of quarantine, and the fields status tenant unit estimate
-scope_path budgeted charged created_at_ms finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only
-the first three where the key holds no hash.
+scope_path budgeted charged created_at_ms finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6
+refunds; only the first three where the key holds no hash.
 
 KEYS[1]  read  due           zset  due:<tenant>
 KEYS[2]  read  other_graces  zset  due:<tenant>:other_graces
@@ -34,7 +34,7 @@ for i = ids_from, #ARGV do
   local row = {redis.call('ZSCORE', due, id), redis.call('ZSCORE', other_graces, id), redis.call('ZSCORE', quarantine, id)}
   local fields = hash_fields(record_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path', 'budgeted',
     'charged', 'created_at_ms', 'finalized_at_ms', 'expired_at_ms', 'expires_at_ms', 'grace_ms', 'debt.1', 'debt.2',
-    'debt.3', 'debt.4', 'debt.5', 'debt.6')
+    'debt.3', 'debt.4', 'debt.5', 'debt.6', 'refunds')
   if not fields.err then
     for field = 1, #fields do row[3 + field] = fields[field] end
   end

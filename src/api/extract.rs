@@ -18,7 +18,7 @@ use super::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
-use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::ids::{IdempotencyKey, PostId, ReservationId};
 use crate::domain::payload_hash::{HashedRequest, PayloadHash};
 use crate::domain::refusal::BadCredential;
 use crate::evidence::{Endpoint, attested_body};
@@ -204,6 +204,17 @@ impl FromRequestParts<AppState> for RuntimeCaller {
 }
 
 /// The reservation that the path names.
+impl FromRequestParts<AppState> for PostId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        let id = id.ok().and_then(|id| Self::parse(&id.0));
+        let message = "There is no such usage event";
+        id.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, Code::NotFound, message))
+    }
+}
+
 impl FromRequestParts<AppState> for ReservationId {
     type Rejection = ApiError;
 

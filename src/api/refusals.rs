@@ -80,6 +80,10 @@ impl From<Refusal> for ApiError {
             R::Reservation(Reservation::NotFound(_) | Reservation::BudgetNotFound(_)) => {
                 (S::NOT_FOUND, Code::NotFound)
             }
+            R::Reservation(Reservation::NotCharged(_)) => (S::CONFLICT, Code::InvalidRequest),
+            R::Reservation(Reservation::RefundTooLarge { .. }) => {
+                (S::BAD_REQUEST, Code::LimitExceeded)
+            }
             R::Reservation(Reservation::OfOtherTenant) => (S::FORBIDDEN, Code::Forbidden),
             R::Reservation(Reservation::TooManyExtensions(_)) => {
                 (S::CONFLICT, Code::MaxExtensionsExceeded)
@@ -187,6 +191,9 @@ impl ApiError {
             R::Reservation(Reservation::StoredTooMuch { limit, present, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("BUDGET_STORED_BYTES_PER_MINUTE", *limit, *present),
+            R::Reservation(Reservation::RefundTooLarge { limit, present, .. }) => {
+                self.with_details(json!({"limit": limit, "present": present}))
+            }
             R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .with_details(json!({"limit": most, "present": most})),

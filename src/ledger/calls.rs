@@ -280,7 +280,7 @@ mod tests {
         for signature in SIGNATURES {
             let script = signature.script.path();
             let target = match script {
-                "runtime/commit" => RuntimeTarget {
+                "runtime/commit" | "runtime/refund" => RuntimeTarget {
                     amount: Some(amount),
                     ..RuntimeTarget::reservation(&id)
                 },

@@ -24,6 +24,8 @@ words! {
         Commit,
         /// A release.
         Release,
+        /// A refund.
+        Refund,
         /// An extension.
         Extend,
         /// A usage event.
@@ -75,6 +77,15 @@ impl DecidedBy {
                 "RESERVATION_EXPIRED",
                 "RESERVATION_FINALIZED",
             ],
+            Self::Refund => &[
+                "UNIT_MISMATCH",
+                "TENANT_CLOSED",
+                "TENANT_SUSPENDED",
+                "NOT_FOUND",
+                "RESERVATION_EXPIRED",
+                "RESERVATION_FINALIZED",
+                "LIMIT_EXCEEDED",
+            ],
             Self::Extend => &[
                 "TENANT_CLOSED",
                 "NOT_FOUND",
@@ -103,6 +114,8 @@ fn reason_of(refusal: &Refusal) -> Option<&'static str> {
             R::OfOtherTenant => return None,
             R::Expired(_) => "RESERVATION_EXPIRED",
             R::Finalized { .. } => "RESERVATION_FINALIZED",
+            R::NotCharged(_) => "NOT_CHARGED",
+            R::RefundTooLarge { .. } => "LIMIT_EXCEEDED",
             R::TooManyExtensions(_) => "MAX_EXTENSIONS_EXCEEDED",
             R::RateLimited { .. } | R::StoredTooMuch { .. } => "LIMIT_EXCEEDED",
             R::UnitMismatch { .. } => "UNIT_MISMATCH",
@@ -233,7 +246,7 @@ mod tests {
             families[0].get_metric().len()
         });
         assert_eq!(decisions, all_labels().count());
-        assert!(decisions <= 260, "{decisions} series");
+        assert!(decisions <= 280, "{decisions} series");
         assert_eq!(commits, 15);
     }
 

@@ -37,6 +37,8 @@ object! {
         pub reserved: Amount,
         /// Charged amount. Only when committed.
         pub committed: Option<Amount>,
+        /// What was given back of the charge. Absent without a refund.
+        pub refunded: Option<Amount>,
         /// When it was created, in milliseconds since the epoch.
         pub created_at_ms: i64 { range: 0.. },
         /// When it expires or expired, in milliseconds since the epoch.
@@ -57,11 +59,12 @@ object! {
 }
 
 /// The fields of a record that every read needs. Metadata is read on request. Evidence needs these and more.
-pub(super) const FIELDS: [&str; 14] = [
+pub(super) const FIELDS: [&str; 15] = [
     "status",
     "unit",
     "estimate",
     "charged",
+    "refunded",
     "scope_path",
     "subject",
     "action_kind",
@@ -96,6 +99,7 @@ impl Reservation {
                 Status::Committed => Some(record.read("charged")?),
                 Status::Active | Status::Released | Status::Expired => None,
             },
+            refunded: record.optional("refunded")?,
             created_at_ms: record.integer("created_at_ms")?,
             expires_at_ms: record.integer("expires_at_ms")?,
             finalized_at_ms: record.optional("finalized_at_ms")?,

@@ -9,6 +9,7 @@ mod extend;
 mod get;
 mod list;
 mod policies;
+pub(crate) mod refund;
 mod release;
 mod reserve;
 mod traffic;
@@ -18,6 +19,7 @@ pub use balances::{BalanceFilter, BalanceQuery};
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
+pub use refund::Charge;
 pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 

@@ -33,6 +33,8 @@ fragments! {
     "ledger/windows",
     "ledger/windows_charge",
     "ledger/windows_replaced",
+    "ledger/windows_refund",
+    "ledger/refunds",
     "ledger/terms",
     "ledger/observed",
     "ledger/ledger_charge",

@@ -69,7 +69,7 @@ budget_read = function(key, depth)
   return {
     key = key, depth = depth, status = known.status, remaining = known.remaining, reserved = known.reserved, spent = known.spent,
     allocated = known.allocated, debt = known.debt, limit = known.limit, over = known.over, announced = known.announced,
-    turns_at_ms = known.turns_at_ms, limits = known.limits, observes = known.observes,
+    turns_at_ms = known.turns_at_ms, limits = known.limits, observes = known.observes, epoch = known.epoch,
   }
 end
 

@@ -10,9 +10,9 @@ local DEPTHS = {'1', '2', '3', '4', '5', '6'}
 -- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that nothing is computed with stay
 -- strings.
 local function budget_read(key, depth)
-  local status, remaining, reserved, spent, allocated, debt, limit, over, announced, turns_at_ms, limits, observes =
+  local status, remaining, reserved, spent, allocated, debt, limit, over, announced, turns_at_ms, limits, observes, epoch =
     unpack(redis.call('HMGET', key, 'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-      'is_over_limit', 'announced', 'turns_at_ms', 'limits', 'observes'))
+      'is_over_limit', 'announced', 'turns_at_ms', 'limits', 'observes', 'epoch'))
   if not status and not remaining and not allocated then return false end
   remaining, reserved = int64(remaining), int64(reserved)
   if not (status and remaining and reserved and spent and allocated and debt and limit) then return nil end
@@ -20,7 +20,7 @@ local function budget_read(key, depth)
     key = key, depth = depth, status = status, remaining = remaining, reserved = reserved, spent = spent,
     allocated = allocated, debt = debt, limit = limit, over = over == '1', announced = announced,
     turns_at_ms = turns_at_ms ~= '' and turns_at_ms or nil, limits = limits ~= '' and limits or nil,
-    observes = observes == '1' or nil,
+    observes = observes == '1' or nil, epoch = epoch,
   }
 end
 

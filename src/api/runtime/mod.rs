@@ -1,5 +1,6 @@
 //! The runtime plane: what agents and their gateways call.
 
+pub mod refunds;
 pub mod reservations;
 
 use serde_json::json;
@@ -17,8 +18,8 @@ use crate::domain::dialect::Dialect;
 use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
 use crate::domain::reservation::{
-    CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, ReleaseRequest,
-    ReleaseResponse, ReservationCreateRequest, ReservationCreateResponse,
+    CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, RefundRequest,
+    ReleaseRequest, ReleaseResponse, ReservationCreateRequest, ReservationCreateResponse,
 };
 use crate::domain::scope::Level;
 use crate::evidence::Endpoint;
@@ -34,6 +35,7 @@ runtime_bodies!(
     ReservationCreateRequest: Some(Endpoint::Reserve),
     CommitRequest: Some(Endpoint::Commit),
     ReleaseRequest: Some(Endpoint::Release),
+    RefundRequest: None,
     ReservationExtendRequest: None,
     EventCreateRequest: None,
 );
@@ -49,12 +51,12 @@ pub(in crate::api) const DECIDE: Declaration = declare!(
 async fn decide(call: RuntimeCall<DecisionRequest>) -> Returns<DecisionResponse> {
     let (ledger, caller) = (&call.state.ledger, &call.caller);
     let mut decision = ledger.decide(caller, &call.body, &call.cause).await?;
-    decision.observed = decision.observed.filter(|_| shows_observed(&call.state));
+    decision.observed = decision.observed.filter(|_| shows_extensions(&call.state));
     Ok(CheckedJson::ok(decision))
 }
 
 /// Clients of the other dialect refuse members that they do not know.
-fn shows_observed(state: &AppState) -> bool {
+pub(super) fn shows_extensions(state: &AppState) -> bool {
     state.dialect == Dialect::Service
 }
 
@@ -71,7 +73,7 @@ async fn reserve(
 ) -> Returns<ReservationCreateResponse> {
     let (ledger, caller) = (&call.state.ledger, &call.caller);
     let mut held = ledger.reserve(caller, &call.body, &call.cause).await?;
-    held.observed = held.observed.filter(|_| shows_observed(&call.state));
+    held.observed = held.observed.filter(|_| shows_extensions(&call.state));
     Ok(CheckedJson::ok(held))
 }
 

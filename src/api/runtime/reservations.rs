@@ -8,6 +8,7 @@ use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, lis
 use crate::api::operation::{Declaration, Plane, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
+use crate::api::runtime::shows_extensions;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
@@ -84,7 +85,11 @@ impl List for Reservations {
             let permission = call.operation.callers.permission();
             ledger.authenticate(caller, permission).await?;
         }
-        Ok(ledger.list(&call.caller, &tenant, &query?).await?)
+        let mut page = ledger.list(&call.caller, &tenant, &query?).await?;
+        for row in &mut page.rows {
+            row.refunded = row.refunded.filter(|_| shows_extensions(&call.state));
+        }
+        Ok(page)
     }
 }
 
@@ -136,7 +141,8 @@ async fn get_reservation(
     caller: Caller,
     id: ReservationId,
 ) -> Returns<Reservation> {
-    let reservation = state.ledger.get(&caller, &id).await?;
+    let mut reservation = state.ledger.get(&caller, &id).await?;
+    reservation.refunded = reservation.refunded.filter(|_| shows_extensions(&state));
     Ok(CheckedJson::ok(reservation))
 }
 

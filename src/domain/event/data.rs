@@ -49,6 +49,9 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         "reservation.commit_overage" => {
             "reservation_id scope unit estimated_amount actual_amount overage overage_policy debt_incurred"
         }
+        "reservation.refunded" => {
+            "reservation_id? event_id? scope unit amount refunded charged reason"
+        }
         "reservation.expired" => {
             "reservation_id scope unit estimated_amount created_at expired_at ttl_ms extensions_used"
         }

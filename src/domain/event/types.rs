@@ -51,6 +51,7 @@ words! {
         BudgetBurnRateAnomaly = "budget.burn_rate_anomaly",
         ReservationDenied = "reservation.denied",
         ReservationWouldDeny = "reservation.would_deny",
+        ReservationRefunded = "reservation.refunded",
         ReservationDenialRateSpike = "reservation.denial_rate_spike",
         ReservationExpired = "reservation.expired",
         ReservationExpiryRateSpike = "reservation.expiry_rate_spike",
@@ -183,13 +184,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thirty_three_of_fifty_five_types_are_visible_to_tenants() {
+    fn thirty_four_of_fifty_six_types_are_visible_to_tenants() {
         let visible = |event_type: &&EventType| {
             let name = EventTypeName::parse(event_type.as_str()).expect("known");
             name.is_tenant_visible()
         };
-        assert_eq!(EventType::ALL.len(), 55);
-        assert_eq!(EventType::ALL.iter().filter(visible).count(), 33);
+        assert_eq!(EventType::ALL.len(), 56);
+        assert_eq!(EventType::ALL.iter().filter(visible).count(), 34);
     }
 
     #[test]

@@ -31,6 +31,19 @@ pub enum ReservationRefusal {
         /// How it has ended.
         status: Status,
     },
+    /// The reservation is active: nothing was charged that could be given back.
+    #[error("The reservation {} has not been committed, so nothing can be refunded", printable(.0.as_str()))]
+    NotCharged(ReservationId),
+    /// The refunds of the charge would exceed it, or be too many.
+    #[error("The refunds of {} would be {present}, with a limit of {limit}", printable(.id.as_str()))]
+    RefundTooLarge {
+        /// The reservation or usage event.
+        id: ReservationId,
+        /// What was charged, or how many refunds a charge may have.
+        limit: i64,
+        /// What the refunds would be.
+        present: i64,
+    },
     /// The reservation has reached its limit of extensions.
     #[error("The reservation has reached its limit of {0} extensions")]
     TooManyExtensions(i64),

@@ -3,6 +3,7 @@
 mod commit;
 mod decide;
 pub(crate) mod facts;
+mod refund;
 mod release;
 mod reserve;
 
@@ -13,6 +14,7 @@ use super::scope::ScopePath;
 use super::words::words;
 pub use commit::{CommitRequest, CommitResponse, CommitStatus};
 pub use decide::{Decision, DecisionRequest, DecisionResponse, ObservedRefusal, OutcomeKind};
+pub use refund::{NotRefunded, NotRefundedReason, RefundRequest, RefundResponse};
 pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 pub use reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod expire;
 pub mod extend;
 pub mod read;
+pub mod refund;
 pub mod release;
 pub mod replay;
 pub mod reserve;

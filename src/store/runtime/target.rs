@@ -82,6 +82,12 @@ impl RuntimeTarget<'_> {
                 reservation_id: id?.clone(),
                 status: *status,
             },
+            Refused::NotCharged => R::NotCharged(id?.clone()),
+            Refused::RefundLimited { limit, present } => R::RefundTooLarge {
+                id: id?.clone(),
+                limit: *limit,
+                present: *present,
+            },
             Refused::MaxExtensions { limit } => R::TooManyExtensions(*limit),
             Refused::BudgetNotFound => R::BudgetNotFound(scope_path?.clone()),
             Refused::RateLimited {

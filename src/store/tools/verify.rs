@@ -29,7 +29,7 @@ signature! {
     /// Reads records of one tenant at one moment, each with its place in the indexes of what is due.
     ///
     /// A row: due time, expiry in the index of other graces, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged created_at_ms
-    /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first three where the key holds no hash.
+    /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6 refunds; only the first three where the key holds no hash.
     RECORDS: ReadRecords -> RecordsReply = "tools/records", flags "no-writes,allow-oom";
     keys of partition of tenant { read due(tenant), other_graces(tenant), due_tenants(), quarantine(); }
     builds { read reservation, usage_event }
@@ -87,7 +87,7 @@ const LEDGER_FIELDS: [&str; 14] = [
 ];
 
 /// The fields of a record, in the order of `records.lua`.
-const RECORD_FIELDS: [&str; 18] = [
+const RECORD_FIELDS: [&str; 19] = [
     "status",
     "tenant",
     "unit",
@@ -106,6 +106,7 @@ const RECORD_FIELDS: [&str; 18] = [
     "debt.4",
     "debt.5",
     "debt.6",
+    "refunds",
 ];
 
 /// The figures of a ledger that records change.

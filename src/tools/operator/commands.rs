@@ -113,6 +113,8 @@ commands! {
         "no reservations";
     "reservation show"    GetReservation             Show    ""                          "Show one reservation";
     "reservation release" ReleaseReservation         Show    ""                          "Release a reservation on behalf of its owner";
+    "reservation refund"  RefundReservation          Show    "amount reason!"            "Give back a part of what a reservation charged";
+    "event refund"        RefundUsageEvent           Show    "amount reason!"            "Give back a part of what a usage event charged";
     "webhook create"      CreateWebhookSubscription  Show    "receiver"                  "Subscribe a receiver to events; only this shows its signing secret";
     "webhook list"        ListWebhookSubscriptions   List    ""                          "List subscriptions"
         => "SUBSCRIPTION=subscription_id, TENANT=tenant_id, STATUS=status, FAILURES=consecutive_failures:number, URL=url, TYPES=event_types, CATEGORIES=event_categories"

@@ -173,6 +173,15 @@ impl Collector<'_> {
             let Some((name, debt)) = ledger() else {
                 return self.corrupt(row);
             };
+            let Some(refunds) = refunds(row.field("refunds"), depth) else {
+                return self.corrupt(row);
+            };
+            for refund in refunds {
+                self.latest_ms = self.latest_ms.max(refund.created_ms);
+                if let Some(ledger) = self.ledgers.get_mut(&name) {
+                    ledger.totals.count(refund, ledger.at_ms);
+                }
+            }
             let effect = effect(debt);
             let latest_ms = effect.ended_ms.unwrap_or(effect.created_ms);
             self.latest_ms = self.latest_ms.max(latest_ms);
@@ -247,6 +256,30 @@ impl Collector<'_> {
 /// Whether the record was deleted after its index was read.
 fn is_deleted(row: &StoredRecord) -> bool {
     row.fields.as_ref().is_some_and(Record::is_empty)
+}
+
+/// What the refunds of a record gave back to the ledger at a depth: a line each, of time, amount and depth:spent:debt. `None` if they
+/// cannot be read.
+fn refunds(text: Option<&str>, depth: &str) -> Option<Vec<Effect>> {
+    let refund = |line: &str| {
+        let mut words = line.split(' ');
+        let created_ms: i64 = words.next()?.parse().ok()?;
+        words.next()?;
+        let given = words.find_map(|word| word.strip_prefix(depth)?.strip_prefix(':'));
+        let (spent, debt) = given.unwrap_or("0:0").split_once(':')?;
+        let (spent, debt): (i64, i64) = (spent.parse().ok()?, debt.parse().ok()?);
+        Some(Effect {
+            created_ms,
+            ended_ms: None,
+            active: Amounts {
+                reserved: 0,
+                spent: -spent,
+                debt: -debt,
+            },
+            ended: Amounts::default(),
+        })
+    };
+    text.unwrap_or_default().lines().map(refund).collect()
 }
 
 fn number(row: &StoredRecord, field: &str) -> Option<i64> {

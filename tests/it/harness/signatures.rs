@@ -8,6 +8,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &runtime::reserve::RESERVE,
     &runtime::commit::COMMIT,
     &runtime::release::RELEASE,
+    &runtime::refund::REFUND,
     &runtime::extend::EXTEND,
     &runtime::usage_event::USAGE_EVENT,
     &runtime::decide::DECIDE,

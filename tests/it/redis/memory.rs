@@ -257,6 +257,7 @@ fn every_other_script_runs_while_memory_is_full() {
         .collect();
     let expected = [
         "runtime/reserve",
+        "runtime/refund",
         "runtime/usage_event",
         "runtime/decide",
         "admin/audit_failure",

@@ -34,6 +34,7 @@ pub(crate) mod policies;
 pub(crate) mod policy_changes;
 pub(crate) mod races;
 pub(crate) mod rate_limits;
+pub(crate) mod refunds;
 pub(crate) mod release;
 pub(crate) mod reserve;
 pub(crate) mod round_trips;

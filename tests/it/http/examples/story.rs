@@ -96,13 +96,21 @@ async fn spend(story: &mut Recorder) {
         "metrics": {"tokens_input": 300, "tokens_output": 100, "latency_ms": 850},
     });
     story.call(O::CommitReservation, &path, commit).await;
+    let refund = json!({
+        "idempotency_key": "step-1-refund", "amount": tokens(25), "reason": "cut off by the provider",
+    });
+    story
+        .call(O::RefundReservation, &path, refund.clone())
+        .await;
     story.call(O::GetReservation, &path, Value::Null).await;
     let list = [("status", "COMMITTED"), ("limit", "1")];
     story.call(O::ListReservations, &list, Value::Null).await;
     let charge = json!({
         "idempotency_key": "import-1", "subject": subject(), "action": action(), "actual": tokens(25),
     });
-    story.call(O::CreateEvent, &[], charge).await;
+    let charged = story.call(O::CreateEvent, &[], charge).await;
+    let path = [("event_id", charged.text("/event_id"))];
+    story.call(O::RefundUsageEvent, &path, refund).await;
     story
         .call(O::GetBalances, &[("tenant", TENANT)], Value::Null)
         .await;
@@ -218,7 +226,7 @@ async fn look(story: &mut Recorder) {
     eventually("the overview has seen all", || async {
         let overview = story.app.get_as_admin("/v1/admin/overview").await;
         let kinds = overview.at("/event_counts/by_category").as_object()?.len();
-        (kinds == 5).then_some(())
+        (kinds == 6).then_some(())
     })
     .await;
     story.call(O::GetAdminOverview, &[], Value::Null).await;

@@ -138,7 +138,9 @@ impl TestCaller {
 
 /// The path of an operation on what is the victim's.
 fn path_of(operation: &Operation, target: &TargetTenant) -> String {
-    let mut path = operation.path.to_owned();
+    // Usage events and events have ids of the same name.
+    let mut path =
+        (operation.path).replace("usage-events/{event_id}", "usage-events/{usage_event_id}");
     for (name, id) in &target.ids {
         path = path.replace(&format!("{{{name}}}"), id);
     }

@@ -110,6 +110,10 @@ fn request(victim: &TargetTenant, member: &str) -> Sent {
     }))
 }
 
+fn refund() -> Sent {
+    body(json!({"idempotency_key": key(), "amount": tokens(1), "reason": "wrong"}))
+}
+
 fn ledger(victim: &TargetTenant) -> String {
     format!("scope={}&unit=TOKENS", victim.scope())
 }
@@ -194,6 +198,9 @@ pub fn row(operation: OperationId) -> Option<Row> {
             (ledger(v), Some(increase))
         }),
         O::EndBudgetIncrease => both(OK, CHANGE, |v, _| query(ledger(v))),
+        // What is held was not charged.
+        O::RefundReservation => both((409, "INVALID_REQUEST"), CHANGE, |_, _| refund()),
+        O::RefundUsageEvent => both(OK, CHANGE, |_, _| refund()),
         O::CreatePolicy => both(MADE, CREATE, |v, admin| {
             owned(json!({"name": "new", "scope_pattern": v.scope()}), v, admin)
         }),

@@ -127,6 +127,11 @@ impl TargetTenant {
             .post_with(&owner, "/v1/reservations", &held)
             .await
             .expect(200);
+        let used = json!({
+            "idempotency_key": "used", "subject": {"tenant": name}, "action": {"kind": "llm", "name": "m"},
+            "actual": {"unit": "TOKENS", "amount": 10},
+        });
+        let used = app.post_with(&owner, "/v1/events", &used).await.expect(201);
 
         let path = format!("/v1/admin/api-keys/{revoked_id}");
         app.as_admin(Method::DELETE, &path, &json!({}))
@@ -151,6 +156,7 @@ impl TargetTenant {
             ("reservation_id", held.text("/reservation_id").to_owned()),
             ("policy_id", policy.text("/policy_id").to_owned()),
             ("key_id", key_id),
+            ("usage_event_id", used.text("/event_id").to_owned()),
             ("increase_id", increase.text("/increase_id").to_owned()),
             (
                 "subscription_id",

@@ -15,6 +15,7 @@ use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetUpdate
 use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::policy::{PolicyCreateRequest, PolicyUpdateRequest};
+use budget_authority::domain::reservation::RefundRequest;
 use budget_authority::domain::reservation::{
     CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
 };
@@ -27,7 +28,7 @@ use serde_json::{Map, Value, json};
 type Read = fn(Json) -> Result<(), Problems>;
 
 /// Every request with a body, by the name of its schema.
-const REQUESTS: [(&str, Read); 23] = [
+const REQUESTS: [(&str, Read); 24] = [
     ("TenantBulkActionRequest", |body| {
         TenantBulkActionRequest::from_json(body).map(drop)
     }),
@@ -84,6 +85,9 @@ const REQUESTS: [(&str, Read); 23] = [
     }),
     ("BudgetIncreaseRequest", |body| {
         BudgetIncreaseRequest::from_json(body).map(drop)
+    }),
+    ("RefundRequest", |body| {
+        RefundRequest::from_json(body).map(drop)
     }),
     ("PolicyCreateRequest", |body| {
         PolicyCreateRequest::from_json(body).map(drop)
