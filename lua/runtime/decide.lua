@@ -40,11 +40,13 @@ ARGV[16]    policies_version   text
     The version of the tenant's policies from which the policy was chosen.
 ARGV[17]    policy_from_ms     int64                    From then on the policy applies.
 ARGV[18]    policy_until_ms    int64                    Until then the policy applies.
-ARGV[19]    evidence           text or ''
+ARGV[19]    templates          text or ''
+    The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+ARGV[20]    evidence           text or ''
     What evidence attests of the request, in lines; see `evidence/queue`.
-ARGV[20]    stored_bytes       text or ''
+ARGV[21]    stored_bytes       text or ''
     Bytes that evidence of the request stores, and how many a minute admits, if it counts.
-ARGV[21..]  facts              to the end               Names and values of action and subject, action_kind first.
+ARGV[22..]  facts              to the end               Names and values of action and subject, action_kind first.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
@@ -59,9 +61,9 @@ local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, deni
   rates = unpack(KEYS, 1, 12)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, until_ms,
   outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms,
-  evidence, stored_bytes = unpack(ARGV, 1, 20)
+  templates, evidence, stored_bytes = unpack(ARGV, 1, 21)
 local budgets_from = 12
-local facts_from = 21
+local facts_from = 22
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
@@ -105,6 +107,10 @@ else
   if stale then return stale end
   budgets, corrupt = budgets_read(KEYS, budgets_from)
   if not budgets then return {'corrupt', corrupt} end
+  if templates ~= '' then
+    -- @cold ledger/templates
+    templates_apply(budgets, templates)
+  end
   if #budgets == 0 then
     local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
     if scope then return evaluated(now, 'unit_mismatch', scope, units) end
@@ -127,10 +133,13 @@ if reason then
 else
   local decision, depths = caps == '' and 'ALLOW' or 'ALLOW_WITH_CAPS', {}
   reply, kept = {'allow', now, '', ''}, {'decision', decision}
-  for i, budget in ipairs(budgets) do
-    depths[i] = budget.depth
-    reply[4 + i] = budget_snapshot(budget)
-    if outcome_status == 'DRY_RUN' then kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i] end
+  for _, budget in ipairs(budgets) do
+    if not budget.is_virtual then
+      depths[#depths + 1] = budget.depth
+      local snapshot = budget_snapshot(budget)
+      reply[4 + #depths] = snapshot
+      if outcome_status == 'DRY_RUN' then kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, snapshot end
+    end
   end
   reply[4] = table.concat(depths, ' ')
   kept[#kept + 1], kept[#kept + 2] = 'budgeted', reply[4]

@@ -44,12 +44,14 @@ ARGV[18]              policies_version          text
     The version of the tenant's policies from which the policy was chosen.
 ARGV[19]              policy_from_ms            int64                    From then on the policy applies.
 ARGV[20]              policy_until_ms           int64                    Until then the policy applies.
-ARGV[21]              rate_limits               text or ''
+ARGV[21]              templates                 text or ''
+    The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+ARGV[22]              rate_limits               text or ''
     max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
     stores of its own, and how many a minute admits, if it counts. - for what is not limited.
-ARGV[22]              evidence                  text or ''
+ARGV[23]              evidence                  text or ''
     What evidence attests of the request, in lines; see `evidence/queue`.
-ARGV[23]              facts                     n, then n more
+ARGV[24]              facts                     n, then n more
     Names and values of action and subject, action_kind first: for the record and the event of a denial.
 ARGV[facts_to + 1..]  kept                      to the end               Names and values that only the record keeps.
 
@@ -58,7 +60,7 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | turn_first now_ms ledgers |
-  denied reason scope remaining snapshot holds_due_ms window | over_limit scope remaining since |
+  denied reason scope remaining snapshot holds_due_ms window | over_limit scope remaining since | create_first depths |
   attested now_ms refused | reserved now_ms ttl_ms observed depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
@@ -69,10 +71,10 @@ local api_key, tenant_key, reservation, reservations, due, due_tenants, event_lo
   denial_minutes, other_graces, rates = unpack(KEYS, 1, 14)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms,
   grace_ms, requested_overage_policy, until_ms, reservation_id, policy, denied_per_minute, context, policies_version,
-  policy_from_ms, policy_until_ms, rate_limits, evidence = unpack(ARGV, 1, 22)
+  policy_from_ms, policy_until_ms, templates, rate_limits, evidence = unpack(ARGV, 1, 23)
 local budgets_from = 13
-local facts_from = 24
-local facts_to = 23 + ARGV[23]
+local facts_from = 25
+local facts_to = 24 + ARGV[24]
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
@@ -159,6 +161,10 @@ if rate_limits ~= '' then
 end
 local budgets, corrupt = budgets_read(KEYS, budgets_from)
 if not budgets then return {'corrupt', corrupt} end
+if templates ~= '' then
+  -- @cold ledger/templates
+  templates_apply(budgets, templates)
+end
 if #budgets == 0 then
   -- @cold ledger/evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
@@ -188,6 +194,7 @@ if reason then
   end
   return evaluated(now, 'denied', reason, scope, blocking.remaining)
 end
+if budgets.create_first then return {'create_first', budgets.create_first} end
 local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
 local max_ttl_ms = tonumber(policy_max_ttl_ms) or tonumber(settings[TENANT_MAX_TTL] or 3600000)

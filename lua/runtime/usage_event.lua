@@ -35,16 +35,19 @@ ARGV[16]    policies_version          text
     The version of the tenant's policies from which the policy was chosen.
 ARGV[17]    policy_from_ms            int64                    From then on the policy applies.
 ARGV[18]    policy_until_ms           int64                    Until then the policy applies.
-ARGV[19]    stored_bytes              text or ''
+ARGV[19]    templates                 text or ''
+    The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+ARGV[20]    stored_bytes              text or ''
     Bytes that the request stores of its own, and how many a minute admits, if it counts.
-ARGV[20..]  kept                      to the end               Names and values that the record keeps.
+ARGV[21..]  kept                      to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
   inactive status scope | sweep_first now_ms | turn_first now_ms ledgers |
-  denied reason scope remaining snapshot holds_due_ms window | applied now_ms charged depths snapshots
+  denied reason scope remaining snapshot holds_due_ms window | create_first depths |
+  applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -53,9 +56,9 @@ local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, da
   = unpack(KEYS, 1, 10)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual,
   requested_overage_policy, until_ms, event_id, policy, context, action_kind, policies_version, policy_from_ms,
-  policy_until_ms, stored_bytes = unpack(ARGV, 1, 19)
+  policy_until_ms, templates, stored_bytes = unpack(ARGV, 1, 20)
 local budgets_from = 10
-local kept_from = 20
+local kept_from = 21
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys
@@ -90,6 +93,10 @@ if stored_bytes ~= '' then
 end
 local budgets, corrupt = budgets_read(KEYS, budgets_from)
 if not budgets then return {'corrupt', corrupt} end
+if templates ~= '' then
+  -- @cold ledger/templates
+  templates_apply(budgets, templates)
+end
 if #budgets == 0 then
   -- @cold ledger/evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
@@ -105,6 +112,8 @@ for _, budget in ipairs(budgets) do
   if budget.status ~= 'ACTIVE' then return {'inactive', budget.status, budget_scope(scope_path, budget.depth)} end
 end
 local policy_overage = policy:match('^(%S+)')
+-- A template's rule stands where its ledger's will.
+if budgets.create_first and (policy_overage or '-') == '-' then policy_overage = budgets[#budgets].overage end
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
 if not overage_policy then return {'corrupt', tenant_key} end
 local used = int64(actual)
@@ -127,6 +136,7 @@ if not charged then
   return {'denied', reason, scope, blocking.remaining, is_short and budget_snapshot(blocking), is_short and evaluate_last_hold(due),
     blocking.full}
 end
+if budgets.create_first then return {'create_first', budgets.create_first} end
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
 local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
 local depths, minus_charged = '', int64_sub(0, charged)

@@ -34,9 +34,8 @@ pub use overview::AdminOverviewResponse;
 pub use policies::{PolicyFilter, PolicyQuery};
 pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort, UpdatedTenant};
 
-use audit::entry;
-
 use crate::domain::api_key::secret::KeyId;
+use crate::domain::audit::entry::{add, entry};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::dialect::Dialect;
@@ -208,7 +207,7 @@ impl<'a> Change<'a> {
 
     /// Adds a member of the audit entry, if there is a value.
     fn add(&mut self, name: &'static str, value: Option<impl ToString>) {
-        audit::add(&mut self.audit, name, value);
+        add(&mut self.audit, name, value);
     }
 }
 

@@ -117,6 +117,7 @@ impl From<Refusal> for ApiError {
 
             R::Policy(Policy::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
             R::Policy(Policy::OfOtherTenant(_)) => (S::FORBIDDEN, Code::Forbidden),
+            R::Policy(Policy::TemplatesBelow) => (S::BAD_REQUEST, Code::InvalidRequest),
             R::Policy(Policy::Duplicate { .. }) => (S::CONFLICT, Code::DuplicateResource),
 
             R::ApiKey(ApiKey::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),

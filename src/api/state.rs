@@ -107,6 +107,7 @@ impl Handles {
             audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(store.clone(), reservation_days)
                 .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
+                .budgets_per_tenant(config.limits.budgets_per_tenant)
                 .attesting(issuing.clone(), evidence_retention),
             issuing,
             key_set: evidence.map(published),

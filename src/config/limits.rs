@@ -27,7 +27,7 @@ pub struct LimitsConfig {
     /// Raise it when a tenant needs more, and Redis has the memory: about 0.5 KB each, and their metadata
     #[arg(long, env = "BUDGET_BUDGETS_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.budgets,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    budgets_per_tenant: u32,
+    pub budgets_per_tenant: u32,
     /// Policies that a tenant may have.
     ///
     /// Raise it when a tenant needs more, and its first decision after a change of one may take longer

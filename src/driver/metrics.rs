@@ -64,6 +64,8 @@ words! {
         SweepFirst,
         /// Ledgers whose period or increase is over turned first.
         TurnFirst,
+        /// Budgets were created first, by templates.
+        CreateFirst,
         /// The caller assumed another UTC day than Redis.
         Clock,
         /// The process looked up the tenant of an API key that it had not seen.

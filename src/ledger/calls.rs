@@ -195,9 +195,10 @@ impl Ledger {
             ..options.target
         };
         let mut attempt = Attempt::default();
-        if let Some(scope) = target.scope {
+        let budgets = target.scope.zip(target.amount.map(Amount::unit));
+        if let Some(budgets) = budgets {
             let now_ms = self.store.clock().now_ms();
-            attempt.policy = self.policies.known(tenant, scope, now_ms);
+            attempt.policy = self.policies.known(tenant, budgets, now_ms);
         }
         for _ in 0..=REPETITIONS_MAX {
             let call = call(&attempt);
@@ -209,11 +210,17 @@ impl Ledger {
                 Err(ScriptError::Refused(refused, _)) => (refused, None),
                 Err(ScriptError::Store(error)) => return Err(error),
             };
-            let error = match (refused, target.scope) {
-                (Refused::Stale { now_ms, version }, Some(scope)) => {
+            let error = match (refused, budgets) {
+                (Refused::CreateFirst { depths }, Some(budgets)) => {
+                    let (selection, cause) = (&attempt.policy, options.cause);
+                    self.create_first(tenant, budgets, (selection, &depths), cause)
+                        .await?;
+                    continue;
+                }
+                (Refused::Stale { now_ms, version }, Some((scope, unit))) => {
                     self.store.extra_round_trip(ExtraRoundTrip::Stale);
                     let policies = self.policies.at_version(&self.store, tenant, &version);
-                    attempt.policy = policies.await?.select(scope, now_ms);
+                    attempt.policy = policies.await?.select(scope, unit, now_ms);
                     continue;
                 }
                 (Refused::SweepFirst { now_ms }, _) => {
@@ -302,7 +309,13 @@ mod tests {
                 // The caller repeats such a call or handles the word itself.
                 let is_of_call = matches!(
                     word,
-                    "clock" | "stale" | "sweep_first" | "turn_first" | "memory_full" | "attested"
+                    "clock"
+                        | "stale"
+                        | "sweep_first"
+                        | "turn_first"
+                        | "create_first"
+                        | "memory_full"
+                        | "attested"
                 );
                 let error = target.error(refused, signature);
                 let is_known = is_of_call || !matches!(error, StoreError::Reply { .. });

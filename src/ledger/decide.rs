@@ -88,6 +88,7 @@ impl Ledger {
                 policies_version: policy.version.to_string(),
                 policy_from_ms: policy.from_ms,
                 policy_until_ms: policy.until_ms,
+                templates: self.template_words(policy, unit),
                 evidence: draft.as_ref().and_then(Draft::lines),
                 stored_bytes: stored_bytes.clone(),
                 facts: &facts,

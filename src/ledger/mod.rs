@@ -12,6 +12,7 @@ mod policies;
 pub(crate) mod refund;
 mod release;
 mod reserve;
+mod templates;
 mod traffic;
 mod usage_event;
 
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
+use crate::domain::refusal::CountLimits;
 use crate::domain::reservation::facts::Fact;
 use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
@@ -43,6 +45,7 @@ pub struct Ledger {
     store: Store,
     stored_bytes_max: i64,
     retention_days: i64,
+    budgets_per_tenant: u32,
     policies: Arc<PolicyCache>,
     traffic: Traffic,
     metrics: LedgerMetrics,
@@ -58,6 +61,7 @@ impl Ledger {
             store,
             stored_bytes_max: 0,
             retention_days,
+            budgets_per_tenant: CountLimits::DEFAULT.budgets,
             policies: Arc::new(PolicyCache::new()),
             metrics: LedgerMetrics::default(),
         }
@@ -98,6 +102,13 @@ impl Ledger {
     #[must_use]
     pub fn stored_bytes_per_minute(mut self, limit: u64) -> Self {
         self.stored_bytes_max = i64::try_from(limit).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// Sets how many budgets a tenant may have, those that templates create included.
+    #[must_use]
+    pub fn budgets_per_tenant(mut self, limit: u32) -> Self {
+        self.budgets_per_tenant = limit;
         self
     }
 

@@ -7,6 +7,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 
+use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{OveragePolicy, Policy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
@@ -44,9 +45,16 @@ impl PolicyCache {
 
     /// The policy for a request, from the cache. A tenant that is not in it counts as one without policies; if that is wrong, the
     /// script says so.
-    pub fn known(&self, tenant: &TenantId, scope: &ScopePath, now_ms: i64) -> PolicySelection {
+    pub fn known(
+        &self,
+        tenant: &TenantId,
+        (scope, unit): (&ScopePath, Unit),
+        now_ms: i64,
+    ) -> PolicySelection {
         let set = self.sets.get(tenant);
-        set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms))
+        set.map_or_else(PolicySelection::default, |set| {
+            set.select(scope, unit, now_ms)
+        })
     }
 
     /// The policies at this version, or at least newer ones than those cached before. Concurrent requests share one read; of a

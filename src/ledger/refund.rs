@@ -3,15 +3,16 @@
 use super::Ledger;
 use super::calls::RunOptions;
 use super::decisions::DecidedBy;
+use crate::domain::audit::entry::{add, entry};
 use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::ids::{Partition, PostId, RequestId, ReservationId, TenantId};
+use crate::domain::ids::{Partition, PostId, ReservationId, TenantId};
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::ReservationRefusal;
 use crate::domain::reservation::{
-    Decision, NotRefunded, NotRefundedReason, RefundRequest, RefundResponse, amount, facts,
+    Decision, NotRefunded, NotRefundedReason, RefundRequest, RefundResponse, amount,
 };
 use crate::store::runtime::refund::{Refund, RefundReply};
 use crate::store::runtime::target::RuntimeTarget;
@@ -66,24 +67,9 @@ impl Ledger {
         let named = ReservationId::parse(charge.id()).ok_or_else(|| RecordError::of("id"))?;
         let owner = self.charge_owner(caller, charge, &named).await?;
         let [kind, member, operation] = charge.words();
-        let amount_text = request.amount.value().to_string();
-        let entry: facts::Facts<'_> = facts::present([
-            ("operation", Some(operation)),
-            ("resource_type", Some(kind)),
-            ("resource_id", Some(charge.id())),
-            ("status", Some("200")),
-            ("trace_id", Some(cause.trace_id.as_str())),
-            (
-                "request_id",
-                cause.request_id.as_ref().map(RequestId::as_str),
-            ),
-            ("source_ip", cause.source_ip.as_deref()),
-            ("key_id", cause.actor.key_id()),
-            ("metadata.actor_type", Some(cause.actor.as_str())),
-            ("metadata.amount", Some(amount_text.as_str())),
-            ("metadata.reason", Some(request.reason.as_str())),
-        ])
-        .collect();
+        let mut audit = entry(cause, operation, (kind, charge.id()), Some(200));
+        add(&mut audit, "metadata.amount", Some(request.amount.value()));
+        add(&mut audit, "metadata.reason", Some(&request.reason));
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = RuntimeTarget {
             amount: Some(request.amount),
@@ -104,7 +90,7 @@ impl Ledger {
             until_ms: attempt.until_ms,
             charge_name: member,
             charge_id: charge.id(),
-            audit: &entry,
+            audit: &audit,
         });
         let reply = reply.await?.0;
         let is_replay = matches!(reply, RefundReply::Replayed { .. });

@@ -80,6 +80,7 @@ impl Ledger {
                 policies_version: selection.version.to_string(),
                 policy_from_ms: selection.from_ms,
                 policy_until_ms: selection.until_ms,
+                templates: self.template_words(selection, unit),
                 rate_limits: rate_limits(policy, stored.as_deref()),
                 evidence: draft.as_ref().and_then(Draft::lines),
                 facts: Counted(&facts),

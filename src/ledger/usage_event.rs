@@ -119,6 +119,7 @@ impl Ledger {
             policies_version: attempt.policy.version.to_string(),
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,
+            templates: self.template_words(&attempt.policy, unit),
             stored_bytes: self.counted_bytes(bytes_of(&kept)),
             kept: &kept,
         };

@@ -28,6 +28,7 @@ fragments! {
     "ledger/budgets_of_keys",
     "ledger/holds",
     "ledger/turns",
+    "ledger/templates",
     "ledger/renewal",
     "ledger/increases",
     "ledger/windows",

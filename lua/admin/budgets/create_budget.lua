@@ -7,14 +7,15 @@ KEYS[2]   write  tenant_key   hash    tenant:<tenant>
 KEYS[3]   write  budget       hash    budget:<tenant>:<unit>:<scope>
 KEYS[4]   write  budgets      zset    budgets:<tenant>
 KEYS[5]   write  counts       hash    counts
-KEYS[6]   write  event_log    stream  events:<tenant>:<day>
-KEYS[7]   write  outbox       stream  outbox
-KEYS[8]   write  days         zset    days
-KEYS[9]   write  audit_log    stream  audit:<tenant>:<day>
-KEYS[10]  write  chain        hash    chain:<tenant>
-KEYS[11]  write  unsealed     set     unsealed
-KEYS[12]  write  short_lived  hash    short_lived:<tenant>
-KEYS[13]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+KEYS[6]   write  turns        zset    turns
+KEYS[7]   write  event_log    stream  events:<tenant>:<day>
+KEYS[8]   write  outbox       stream  outbox
+KEYS[9]   write  days         zset    days
+KEYS[10]  write  audit_log    stream  audit:<tenant>:<day>
+KEYS[11]  write  chain        hash    chain:<tenant>
+KEYS[12]  write  unsealed     set     unsealed
+KEYS[13]  write  short_lived  hash    short_lived:<tenant>
+KEYS[14]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -29,7 +30,9 @@ ARGV[10]               ledger_id        text
 ARGV[11]               allocated        int64
 ARGV[12]               overdraft_limit  int64
 ARGV[13]               limit            int64           Budgets that the tenant may have.
-ARGV[14]               fields           n, then n more  Names and values that only the record keeps.
+ARGV[14]               turns_at_ms      int64 or ''     When it turns first, for one that is used at once.
+ARGV[15]               policy_id        text or ''      The policy whose template it follows.
+ARGV[16]               fields           n, then n more  Names and values that only the record keeps.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
@@ -37,14 +40,15 @@ Replies, the first that applies:
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_budget |
   too_many count limit present | created record
 Writes:
-  On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing.
+  On created: the counts, the ledger, its place in the index of those that turn, the tenant's list, the event, the audit
+  entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, budget, budgets, counts, event_log, outbox, days, audit_log, chain, unsealed, short_lived,
-  idempotency = unpack(KEYS)
+local api_key, tenant_key, budget, budgets, counts, turns, event_log, outbox, days, audit_log, chain, unsealed,
+  short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, member, ledger_id, allocated,
-  overdraft_limit, limit = unpack(ARGV, 1, 13)
-local fields_from = 15
-local fields_to = 14 + ARGV[14]
+  overdraft_limit, limit, turns_at_ms, policy_id = unpack(ARGV, 1, 15)
+local fields_from = 17
+local fields_to = 16 + ARGV[16]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, admin/counts
@@ -64,6 +68,7 @@ if redis.call('EXISTS', budget) == 1 then return {'duplicate_budget'} end
 local present = redis.call('ZCARD', budgets)
 if present >= tonumber(limit) then return {'too_many', 'budgets', limit, present + 1} end
 counts_check(counts)
+redis.call('ZCARD', turns)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail. The figures that reserve and commit read come first in the record.
@@ -74,10 +79,11 @@ redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved
   'turns_at_ms', '', 'limits', '', 'observes', '', 'epoch', '0')
 redis.call('HSET', budget, 'ledger_id', ledger_id, 'tenant', tenant, 'scope', scope, 'unit', unit,
   'created_at_ms', now, 'updated_at_ms', now, 'base_spent', '0', 'base_debt', '0', unpack(ARGV, fields_from, fields_to))
+if turns_at_ms ~= '' then redis.call('ZADD', turns, turns_at_ms, tenant .. ' ' .. unit .. ' ' .. scope) end
 local reply = {'created', unpack(redis.call('HGETALL', budget))}
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'budget.created', scope, {'data.ledger_id', ledger_id, 'data.unit', unit,
-  'data.operation', 'CREATE'})
+  'data.operation', 'CREATE', unpack(policy_id ~= '' and {'data.policy_id', policy_id} or {})})
 events_point(events)
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)

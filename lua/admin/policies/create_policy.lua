@@ -28,7 +28,8 @@ ARGV[8]                name           text
 ARGV[9]                scope_pattern  text
 ARGV[10]               version        text            Of the tenant's policies from now on; random.
 ARGV[11]               limit          int64           Policies that the tenant may have.
-ARGV[12]               fields         n, then n more  Names and values of the record.
+ARGV[12]               permission     text or ''      What else the key must be permitted.
+ARGV[13]               fields         n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
@@ -40,10 +41,10 @@ Writes:
 ]]
 local api_key, tenant_key, policy, policies, policy_names, policy_changes, event_log, outbox, days, audit_log, chain,
   unsealed, short_lived, idempotency = unpack(KEYS)
-local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, name, scope_pattern, version, limit
-  = unpack(ARGV, 1, 11)
-local fields_from = 13
-local fields_to = 12 + ARGV[12]
+local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, name, scope_pattern, version, limit,
+  permission = unpack(ARGV, 1, 12)
+local fields_from = 14
+local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
@@ -52,6 +53,9 @@ local audit_from = fields_to + 1
 -- Refusals: read only.
 local now = now_ms()
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'policies:write', scope_pattern, now)
+if not refusal and permission ~= '' then
+  refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, permission, '', now)
+end
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)

@@ -26,24 +26,26 @@ ARGV[5]                 key_hash      text            Of the API key; empty for 
 ARGV[6]                 tenant        text            Of the API key, or the owner.
 ARGV[7]                 policy_id     text
 ARGV[8]                 sent_name     text or ''
-ARGV[9]                 version       text            Of the tenant's policies from now on; random.
-ARGV[10]                changes       n, then n more
+ARGV[9]                 permission    text or ''      What else the key must be permitted.
+ARGV[10]                version       text            Of the tenant's policies from now on; random.
+ARGV[11]                changes       n, then n more
     A member of the request, the field of the record, then = and the value, or '' to remove the field.
 ARGV[changes_to + 1..]  audit         to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | policy_not_found | foreign_policy | corrupt key |
   scope_forbidden filter | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed |
-  tenant_suspended | duplicate_policy | updated record
+  tenant_suspended | duplicate_policy | templates_below | updated record
 Writes:
   On updated: the policy, the audit entry; where something changed, the tenant's names, changes and version and the
   event. Otherwise nothing.
 ]]
 local api_key, tenant_key, policy, policy_names, policy_changes, event_log, outbox, days, audit_log, chain, unsealed,
   short_lived, idempotency = unpack(KEYS)
-local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, sent_name, version = unpack(ARGV, 1, 9)
-local changes_from = 11
-local changes_to = 10 + ARGV[10]
+local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, sent_name, permission, version
+  = unpack(ARGV, 1, 10)
+local changes_from = 12
+local changes_to = 11 + ARGV[11]
 local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
@@ -52,6 +54,9 @@ local audit_from = changes_to + 1
 -- Refusals: read only.
 local now = now_ms()
 local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'policies:write', '', now)
+if not refusal and permission ~= '' then
+  refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, permission, '', now)
+end
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local owner, scope_pattern, name = unpack(redis.call('HMGET', policy, 'tenant', 'scope_pattern', 'name'))
@@ -67,6 +72,9 @@ if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == 
 local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
 if named and named ~= policy_id then return {'duplicate_policy'} end
 local set, removed, changed = record_changes(policy, ARGV, changes_from, changes_to)
+for i = 1, #set, 2 do
+  if set[i] == 'budget_templates' and scope_pattern:sub(-2) == '/*' then return {'templates_below'} end
+end
 redis.call('LLEN', policy_changes)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 

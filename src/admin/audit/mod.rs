@@ -10,8 +10,9 @@ use tracing::warn;
 
 use super::Admin;
 use crate::domain::audit::FAILURES_PER_MINUTE;
+use crate::domain::audit::entry::push_cause;
 use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
+use crate::domain::cause::Cause;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::printable::printable_up_to;
 use crate::domain::tenant::{NO_TENANT, UNKNOWN_CALLER};
@@ -99,48 +100,11 @@ impl Failure<'_> {
     }
 }
 
-/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. Without a status, the script
-/// adds it. An operation that tenants have too records who acted.
-pub(super) fn entry(
-    cause: &Cause,
-    operation: &'static str,
-    (kind, id): (&'static str, &str),
-    status: Option<u16>,
-) -> Pairs {
-    let mut entry = vec![
-        ("operation", operation.to_owned()),
-        ("resource_type", kind.to_owned()),
-        ("resource_id", id.to_owned()),
-    ];
-    push_cause(&mut entry, cause, true);
-    add(&mut entry, "status", status);
-    let is_tenant_too = !matches!(cause.actor, Actor::Admin(_));
-    let actor_type = is_tenant_too.then(|| cause.actor.as_str());
-    add(&mut entry, "metadata.actor_type", actor_type);
-    entry
-}
-
-/// Adds a member, if there is a value.
-pub(super) fn add(entry: &mut Pairs, name: &'static str, value: Option<impl ToString>) {
-    entry.extend(value.map(|value| (name, value.to_string())));
-}
-
-fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {
-    let key_id = match &cause.actor {
-        Actor::ApiKey(key_id) if with_key => Some(key_id),
-        _ => None,
-    };
-    add(entry, "metadata.actor", cause.actor.name());
-    add(entry, "key_id", key_id);
-    add(entry, "source_ip", cause.source_ip.as_deref());
-    add(entry, "request_id", cause.request_id.as_ref());
-    add(entry, "trace_id", Some(&cause.trace_id));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::admin_key::AdminKeys;
+    use crate::domain::cause::Actor;
     use crate::domain::ids::{RequestId, TraceId};
 
     #[test]

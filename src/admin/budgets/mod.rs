@@ -12,27 +12,25 @@ pub use funding::Funding;
 use super::{Admin, Change, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
+use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
-use crate::domain::budget::ledger::{BudgetStatus, Enforcement};
 use crate::domain::budget::limit::{BudgetLimit, Windows};
-use crate::domain::budget::period::BudgetPeriod;
-use crate::domain::budget::projection::IDLE;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::{Patch, Read as _};
 use crate::domain::ids::TenantId;
-use crate::domain::moment::Moment;
-use crate::domain::record::{Record, RecordError, audited, set_fields};
+use crate::domain::record::{Record, RecordError, audited};
 use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal};
 use crate::domain::scope::{BudgetScope, Level};
+use crate::store::admin::budget_creation::BudgetCreation;
 use crate::store::admin::budgets::{
-    CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, LookupBudget,
-    LookupBudgetReply, UpdateBudget, UpdateBudgetReply,
+    FreezeBudget, FreezeBudgetReply, LookupBudget, LookupBudgetReply, UpdateBudget,
+    UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
-use crate::store::signature::{Counted, Refused, ScriptCall};
+use crate::store::signature::{Refused, ScriptCall};
 use crate::store::target::{Creation, Target};
-use crate::store::{Lane, Pair, ScriptError, StoreError};
+use crate::store::{Lane, ScriptError, StoreError};
 
 /// A budget of a tenant, as requests name it.
 pub(super) struct BudgetTarget {
@@ -175,56 +173,23 @@ impl Admin {
         let mut change = target.change(request, "createBudget", 201, &ledger_id);
         let allocated = new.allocated.value();
         change.add("metadata.allocated", Some(allocated));
-        let scope = scope.path();
-        let call = CreateBudget {
+        let creation = BudgetCreation {
             caller: caller.into(),
-            change: &change,
             tenant: &target.tenant,
-            scope: scope.as_str(),
-            unit: unit.as_str(),
-            member: format!("{scope} {} {unit}", unit.index()),
+            scope: scope.path(),
+            new,
             ledger_id: &ledger_id,
-            allocated,
-            overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
             limit: self.limits.budgets,
-            fields: Counted(&self.fields_of_new(new)?),
+            policy_id: None,
         };
-        let creation = Creation::new(caller.is_admin(), &target);
-        let CreateBudgetReply::Created { record } = creation.run(&self.store, &call).await?;
-        target.about(changed_ledger(&record.0))
-    }
-
-    /// Names and values that only the record of a new ledger keeps. It turns when it is used first: nothing has moved yet.
-    fn fields_of_new(&self, new: &BudgetCreateRequest) -> Result<Vec<Pair>, StoreError> {
-        let mut new = new.clone();
-        let allocated = new.allocated;
-        if let Some(period) = &mut new.period {
-            period.allocated.get_or_insert(allocated);
-            let [start, end] = self.bounds(period)?;
-            (new.period_start, new.period_end) = (Some(start), Some(end));
-        }
-        let windows = self.windows(&new.limits);
-        let turns = new.period.is_some() || windows.turns_at_ms().is_some();
-        let mut fields = set_fields(new.fields());
-        fields.extend(turns.then(|| ("turns_at_ms", IDLE.to_owned())));
-        let observes = new.enforcement == Some(Enforcement::Observe);
-        fields.extend(observes.then(|| ("observes", "1".to_owned())));
-        fields.extend((!new.limits.is_empty()).then(|| ("limits", windows.to_string())));
-        Ok(fields)
+        let created = creation.run(&self.store, &change).await;
+        let created = Creation::new(caller.is_admin(), &target).outcome(created);
+        target.about(changed_ledger(&created?))
     }
 
     /// Limits of which nothing is used yet.
     fn windows(&self, limits: &[BudgetLimit]) -> Windows {
         Windows::of(limits, self.store.clock().trusted_now_ms())
-    }
-
-    /// Start and end of the present period.
-    fn bounds(&self, period: &BudgetPeriod) -> Result<[Moment; 2], StoreError> {
-        let bounds = period
-            .schedule()
-            .bounds(self.store.clock().trusted_now_ms());
-        let bound = |ms| Moment::from_ms(ms).ok_or_else(|| RecordError::of("period_end"));
-        Ok([bound(bounds.start_ms)?, bound(bounds.end_ms)?])
     }
 
     /// Runs the script of a change. While ledgers must turn first, they do, and it runs again.
@@ -298,7 +263,7 @@ impl Admin {
             Patch::Keep => None,
             Patch::Clear => Some("none".to_owned()),
             Patch::Set(period) => {
-                let [start, end] = self.bounds(period)?;
+                let [start, end] = period.bounds(self.store.clock().trusted_now_ms())?;
                 Some(format!("{start} {end}"))
             }
         };

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::admin::audit::add;
 use crate::admin::bulk_actions::rows::{Batch, batches};
+use crate::domain::audit::entry::add;
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;

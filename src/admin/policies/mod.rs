@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use super::{Admin, Change, Request, refuse};
 use crate::domain::caller::Caller;
+use crate::domain::fields::{Patch, Read as _};
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
     Policy, PolicyCreateRequest, PolicyId, PolicyUpdateRequest, ScopePattern,
@@ -41,6 +42,7 @@ impl Target for PolicyTarget<'_> {
         use PolicyRefusal as R;
         let refusal = match refused {
             Refused::PolicyNotFound => R::NotFound(self.policy_id.to_string()),
+            Refused::TemplatesBelow => R::TemplatesBelow,
             Refused::ForeignPolicy => R::OfOtherTenant(self.policy_id.to_string()),
             Refused::DuplicatePolicy => R::Duplicate {
                 tenant: self.tenant.clone(),
@@ -80,6 +82,11 @@ impl Admin {
         let mut change = Change::new(request, "createPolicy", ("policy", policy_id), Some(201));
         change.add("metadata.name", Some(&new.name));
         change.add("metadata.scope_pattern", Some(scope_pattern));
+        let templates = new.budget_templates.as_ref();
+        change.add(
+            "metadata.budget_templates",
+            templates.map(|all| all.to_json()),
+        );
         let call = CreatePolicy {
             caller: caller.into(),
             change: &change,
@@ -89,6 +96,7 @@ impl Admin {
             scope_pattern: scope_pattern.as_str(),
             version: &version(),
             limit: self.limits.policies,
+            permission: permission_for(new.budget_templates.is_some()),
             fields: Counted(&set_fields(new.fields())),
         };
         let creation = Creation::new(caller.is_admin(), &target);
@@ -143,6 +151,7 @@ impl Admin {
             tenant,
             policy_id: &target.policy_id,
             sent_name: target.name,
+            permission: permission_for(update.budget_templates != Patch::Keep),
             version: &version(),
             changes: changes_of(&update.fields()),
         };
@@ -182,9 +191,18 @@ fn audit_fields(update: &PolicyUpdateRequest) -> Pairs {
         }
         "status" => Some(("metadata.new_status", change.value?)),
         "caps" => Some(("metadata.caps_updated", "true".to_owned())),
+        "budget_templates" => Some((
+            change.audited,
+            change.value.unwrap_or_else(|| "[]".to_owned()),
+        )),
         _ => None,
     });
     changes.collect()
+}
+
+/// What a key needs besides `policies:write`, for a change that writes templates of budgets.
+fn permission_for(writes_templates: bool) -> Option<&'static str> {
+    writes_templates.then_some("budgets:write")
 }
 
 /// 96 random bits. A counter could repeat after a failover, with other policies.

@@ -3,7 +3,7 @@
 use tracing::{debug, warn};
 
 use super::{Webhooks, joined};
-use crate::admin::audit::{add, entry};
+use crate::domain::audit::entry::{add, entry};
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};

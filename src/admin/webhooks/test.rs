@@ -8,8 +8,8 @@ use tracing::info;
 
 use super::sending::EventHeaders;
 use super::{LoadedSubscription, Webhooks};
-use crate::admin::audit::{add, entry};
 use crate::admin::refuse;
+use crate::domain::audit::entry::{add, entry};
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;

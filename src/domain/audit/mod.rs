@@ -3,6 +3,7 @@
 //! Entries of a chain are numbered without gaps by the scripts that append them. Each is sealed with the hash of the one
 //! before it, which was taken over that one's own seal too: changing, dropping or inserting one breaks all that follow.
 
+pub mod entry;
 mod metadata;
 pub mod query;
 

@@ -85,21 +85,32 @@ object! {
         pub metadata: Option<FreeObject>,
     }
     check |request, object| {
-        refuse_repeated(&request.limits, object);
-        let Some(period) = &request.period else { return };
+        let period = request.period.as_ref();
+        refuse_terms(&request.limits, period, request.rollover_policy, object);
         for (name, bound) in [("period_start", request.period_start), ("period_end", request.period_end)] {
-            if bound.is_some() {
+            if period.is_some() && bound.is_some() {
                 object.refuse_member(name, "must be absent beside period, from which it follows");
             }
-        }
-        if period.carry_limit.is_some() && request.rollover_policy != RolloverPolicy::CarryForward {
-            object.refuse_member("period", CARRY_LIMIT_ALONE);
         }
     }
 }
 
 fn is_none_or_empty(increases: &Option<Increases>) -> bool {
     increases.as_ref().is_none_or(Increases::is_empty)
+}
+
+/// Refuses what the terms of a new budget contradict each other in.
+pub fn refuse_terms(
+    limits: &[BudgetLimit],
+    period: Option<&BudgetPeriod>,
+    rollover: RolloverPolicy,
+    object: &mut Object<'_>,
+) {
+    refuse_repeated(limits, object);
+    let carry_limit = period.and_then(|period| period.carry_limit);
+    if carry_limit.is_some() && rollover != RolloverPolicy::CarryForward {
+        object.refuse_member("period", CARRY_LIMIT_ALONE);
+    }
 }
 
 fn refuse_repeated(limits: &[BudgetLimit], object: &mut Object<'_>) {

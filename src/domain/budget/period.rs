@@ -5,6 +5,7 @@ use crate::domain::budget::turn::Renewal;
 use crate::domain::fields::object;
 use crate::domain::moment::Moment;
 use crate::domain::period::{Every, Schedule, Zone};
+use crate::domain::record::RecordError;
 use crate::domain::words::words;
 
 words! {
@@ -47,6 +48,16 @@ impl BudgetPeriod {
     /// When its periods begin.
     pub fn schedule(&self) -> Schedule {
         Schedule::new(self.every, &self.time_zone, self.anchor)
+    }
+
+    /// Start and end of the period that contains a time, in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// [`RecordError`] for a bound that no time stands for.
+    pub fn bounds(&self, now_ms: i64) -> Result<[Moment; 2], RecordError> {
+        let bounds = self.schedule().bounds(now_ms);
+        let bound = |ms| Moment::from_ms(ms).ok_or_else(|| RecordError::of("period_end"));
+        Ok([bound(bounds.start_ms)?, bound(bounds.end_ms)?])
     }
 
     /// What each period gets under a rollover policy.

@@ -23,9 +23,9 @@ const PERIOD: [&str; 5] = ["allocated", "spent", "debt", "period_start?", "perio
 /// the cause of the event has it.
 fn members_of(event_type: &str) -> Option<&'static str> {
     Some(match event_type {
-        "budget.created" | "budget.funded" | "budget.debited" | "budget.reset"
-        | "budget.reset_spent" | "budget.debt_repaid" | "budget.updated" | "budget.frozen"
-        | "budget.unfrozen" => {
+        "budget.created" => "ledger_id scope unit operation policy_id?",
+        "budget.funded" | "budget.debited" | "budget.reset" | "budget.reset_spent"
+        | "budget.debt_repaid" | "budget.updated" | "budget.frozen" | "budget.unfrozen" => {
             "ledger_id scope unit operation previous_state? new_state? spent_override_provided? reason?"
         }
         "budget.period_started" => {

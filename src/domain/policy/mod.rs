@@ -3,13 +3,15 @@
 mod pattern;
 mod record;
 mod set;
+mod template;
 
 pub use pattern::ScopePattern;
 pub use record::{
     Policy, PolicyCreateRequest, PolicyStatus, PolicyUpdateRequest, RateLimits,
-    ReservationTtlOverride,
+    ReservationTtlOverride, TEMPLATES_BELOW,
 };
 pub use set::{PolicySelection, PolicySet};
+pub use template::BudgetTemplate;
 
 use super::fields::{Read as _, Text, object};
 use super::ids::{RandomPart, random_id};

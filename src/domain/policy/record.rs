@@ -1,6 +1,8 @@
 //! A policy: its requests, its record and its response.
 
+use super::template::{BudgetTemplate, refuse_repeated};
 use super::{Caps, OveragePolicy, PolicyId, ScopePattern};
+use crate::domain::amount::Unit;
 use crate::domain::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
@@ -65,12 +67,25 @@ object! {
         pub reservation_ttl_override: Option<ReservationTtlOverride>,
         /// How much may be done in one scope and minute.
         pub rate_limits: Option<RateLimits>,
+        /// Budgets, one of a unit, for scopes that the pattern matches exactly and that have none: a scope gets its budget when a request
+        /// needs one there. The pattern names one scope or one level then. Needs `budgets:write` as well.
+        pub budget_templates: Option<Vec<BudgetTemplate>> { items: ..=Unit::ALL.len() },
         /// Start of the time in which the policy applies. Absent: at once.
         pub effective_from: Option<Moment> { field: "effective_from_ms" },
         /// End of the time in which the policy applies. Absent: never.
         pub effective_until: Option<Moment> { field: "effective_until_ms" },
     }
+    check |request, object| {
+        let templates = request.budget_templates.as_deref().unwrap_or_default();
+        refuse_repeated(templates, object);
+        if !templates.is_empty() && request.scope_pattern.ends_with("/*") {
+            object.refuse_member("budget_templates", TEMPLATES_BELOW);
+        }
+    }
 }
+
+/// Why a policy for all scopes below one has no templates.
+pub const TEMPLATES_BELOW: &str = "needs a scope_pattern that names one scope or one level, such as tenant:acme/agent:*; not all scopes below one";
 
 object! {
     /// Changes a policy. Absent members keep their values; an object replaces the stored one; `null` removes what is
@@ -91,12 +106,18 @@ object! {
         pub reservation_ttl_override: Patch<ReservationTtlOverride>,
         /// How much may be done in one scope and minute.
         pub rate_limits: Patch<RateLimits>,
+        /// Replaces all templates of budgets; `[]` or `null` removes them. Budgets that exist stay as they are. Needs `budgets:write` as
+        /// well.
+        pub budget_templates: Patch<Vec<BudgetTemplate>> { items: ..=Unit::ALL.len() },
         /// `DISABLED` takes the policy out of all decisions; a policy cannot be deleted.
         pub status: Option<PolicyStatus>,
         /// Start of the time in which the policy applies.
         pub effective_from: Patch<Moment> { field: "effective_from_ms" },
         /// End of the time in which the policy applies.
         pub effective_until: Patch<Moment> { field: "effective_until_ms" },
+    }
+    check |request, object| {
+        refuse_repeated(request.budget_templates.value().map_or(&[], Vec::as_slice), object);
     }
 }
 
@@ -124,6 +145,8 @@ object! {
         pub reservation_ttl_override: ReservationTtlOverride { skip_if: |ttl| *ttl == Default::default() },
         /// How much may be done in one scope and minute.
         pub rate_limits: RateLimits { skip_if: |limits| *limits == Default::default() },
+        /// Budgets for scopes that the pattern matches exactly and that have none.
+        pub budget_templates: Option<Vec<BudgetTemplate>>,
         /// Whether it takes part in decisions.
         pub status: PolicyStatus,
         /// Start of the time in which the policy applies.
@@ -134,6 +157,14 @@ object! {
         pub created_at: Moment { field: "created_at_ms" },
         /// When it was last changed.
         pub updated_at: Option<Moment> { field: "updated_at_ms" },
+    }
+}
+
+impl Policy {
+    /// The template of budgets in a unit.
+    pub fn template(&self, unit: Unit) -> Option<&BudgetTemplate> {
+        let mut templates = self.budget_templates.iter().flatten();
+        templates.find(|template| template.unit == unit)
     }
 }
 
@@ -184,7 +215,7 @@ mod tests {
         assert_eq!(patched("{}").unwrap().caps, Patch::Keep);
         let nulls = patched(
             r#"{"name":null,"description":null,"priority":null,"caps":null,"commit_overage_policy":null,
-                "reservation_ttl_override":null,"rate_limits":null,"status":null,"effective_from":null}"#,
+                "reservation_ttl_override":null,"rate_limits":null,"budget_templates":null,"status":null,"effective_from":null}"#,
         );
         let changes = nulls.unwrap();
         assert_eq!((&changes.name, changes.status), (&None, None));

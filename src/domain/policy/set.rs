@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use super::{Policy, PolicyId, PolicyStatus};
+use crate::domain::amount::Unit;
 use crate::domain::fields::Read as _;
 use crate::domain::scope::ScopePath;
 
@@ -15,6 +16,8 @@ const NEVER_MS: i64 = (1 << 53) - 1;
 
 /// About the memory of a policy without pattern and caps, in bytes.
 const POLICY_BYTES: usize = 500;
+/// The same for a template of a budget with a few limits.
+const TEMPLATE_BYTES: usize = 400;
 
 /// The policy for one request, and for how long that holds: while the tenant's policies have this version, and the store's
 /// clock is within the interval.
@@ -28,6 +31,8 @@ pub struct PolicySelection {
     pub until_ms: i64,
     /// The policy, if one applies. The request goes before it, the settings of ledger and tenant come after.
     pub policy: Option<Arc<Policy>>,
+    /// The policies whose templates apply to the scope and those above it, with the depth of each, the root at 1.
+    pub templates: Vec<(usize, Arc<Policy>)>,
 }
 
 impl Default for PolicySelection {
@@ -38,7 +43,37 @@ impl Default for PolicySelection {
             from_ms: 0,
             until_ms: NEVER_MS,
             policy: None,
+            templates: Vec::new(),
         }
+    }
+}
+
+impl PolicySelection {
+    /// The policy that wins at a time; the selection holds until another one would. Among those that are within their window: the highest
+    /// priority, then the most segments, then the newest, then the smallest id.
+    fn best<'a>(
+        &mut self,
+        policies: impl Iterator<Item = &'a Arc<Policy>>,
+        now_ms: i64,
+    ) -> Option<Arc<Policy>> {
+        let mut best: Option<&Arc<Policy>> = None;
+        for policy in policies {
+            let [from, until] = [policy.effective_from, policy.effective_until]
+                .map(|edge| edge.map(|edge| edge.as_ms()));
+            for edge in [from, until].into_iter().flatten() {
+                if edge <= now_ms {
+                    self.from_ms = self.from_ms.max(edge);
+                } else {
+                    self.until_ms = self.until_ms.min(edge);
+                }
+            }
+            let is_open =
+                from.is_none_or(|from| from <= now_ms) && until.is_none_or(|until| now_ms < until);
+            if is_open && best.is_none_or(|best| rank(policy) > rank(best)) {
+                best = Some(policy);
+            }
+        }
+        best.cloned()
     }
 }
 
@@ -47,6 +82,7 @@ impl Default for PolicySelection {
 pub struct PolicySet {
     version: SmolStr,
     by_pattern: HashMap<String, Vec<Arc<Policy>>>,
+    has_templates: bool,
     bytes: usize,
 }
 
@@ -95,38 +131,33 @@ impl PolicySet {
         self.bytes
     }
 
-    /// The policy for a scope at a time. Among those that match and are within their window one wins: the highest
-    /// priority, then the most segments, then the newest, then the smallest id.
-    pub fn select(&self, scope: &ScopePath, now_ms: i64) -> PolicySelection {
+    /// The policy for a scope at a time, and those whose templates of a unit apply to it and to the scopes above it.
+    pub fn select(&self, scope: &ScopePath, unit: Unit, now_ms: i64) -> PolicySelection {
         let mut selection = PolicySelection {
             version: self.version.clone(),
             ..PolicySelection::default()
         };
-        let mut best: Option<&Arc<Policy>> = None;
-        for policy in self.matching(scope.as_str()) {
-            let [from, until] = [policy.effective_from, policy.effective_until]
-                .map(|edge| edge.map(|edge| edge.as_ms()));
-            for edge in [from, until].into_iter().flatten() {
-                if edge <= now_ms {
-                    selection.from_ms = selection.from_ms.max(edge);
-                } else {
-                    selection.until_ms = selection.until_ms.min(edge);
-                }
-            }
-            let is_open =
-                from.is_none_or(|from| from <= now_ms) && until.is_none_or(|until| now_ms < until);
-            if is_open && best.is_none_or(|best| rank(policy) > rank(best)) {
-                best = Some(policy);
+        selection.policy = selection.best(self.matching(scope.as_str()), now_ms);
+        if self.has_templates {
+            for (above, scope) in scope.with_parents().enumerate() {
+                let has_template = |policy: &&Arc<Policy>| policy.template(unit).is_some();
+                let exactly = self.matching_exactly(scope.as_str());
+                let best = selection.best(exactly.filter(has_template), now_ms);
+                selection
+                    .templates
+                    .extend(best.map(|policy| (above + 1, policy)));
             }
         }
-        selection.policy = best.cloned();
         selection
     }
 
     fn add(&mut self, policy: Arc<Policy>) {
         let pattern = policy.scope_pattern.to_string();
         let caps_bytes = policy.caps.as_ref().map_or(0, |caps| caps.to_json().len());
+        let templates = policy.budget_templates.as_ref();
+        self.has_templates |= templates.is_some();
         self.bytes += POLICY_BYTES + pattern.len() + caps_bytes;
+        self.bytes += TEMPLATE_BYTES * templates.map_or(0, Vec::len);
         self.by_pattern.entry(pattern).or_default().push(policy);
     }
 
@@ -135,10 +166,16 @@ impl PolicySet {
         let above = scope
             .match_indices('/')
             .map(|(end, _)| format!("{}/*", &scope[..end]));
+        let above = above.filter_map(|pattern| self.by_pattern.get(&pattern));
+        above.flatten().chain(self.matching_exactly(scope))
+    }
+
+    /// The same without those that match all below a scope.
+    fn matching_exactly(&self, scope: &str) -> impl Iterator<Item = &Arc<Policy>> {
         let level = scope
             .rfind(':')
             .map(|colon| format!("{}:*", &scope[..colon]));
-        let patterns = above.chain(level).chain([scope.to_owned()]);
+        let patterns = level.into_iter().chain([scope.to_owned()]);
         patterns
             .filter_map(|pattern| self.by_pattern.get(&pattern))
             .flatten()
@@ -172,6 +209,11 @@ mod tests {
         Policy::from_record(&record).expect("a sound record")
     }
 
+    fn template() -> super::super::BudgetTemplate {
+        let body = r#"{"unit":"TOKENS","allocated":{"unit":"TOKENS","amount":50}}"#;
+        crate::domain::fields::read_body(body).expect("a template")
+    }
+
     fn at(ms: i64) -> Option<Moment> {
         Moment::from_ms(ms)
     }
@@ -182,7 +224,7 @@ mod tests {
 
     fn selected(policies: &[Policy], scope: &str, now_ms: i64) -> Option<u64> {
         let set = PolicySet::new("v", policies.iter().cloned());
-        let selection = set.select(&path(scope), now_ms);
+        let selection = set.select(&path(scope), Unit::Tokens, now_ms);
         let id = selection.policy?.policy_id.as_str()[8..].to_owned();
         id.parse().ok()
     }
@@ -227,7 +269,7 @@ mod tests {
         ] {
             let id = selected(&policies, "tenant:acme", now);
             assert_eq!(id, Some(expected), "{now}");
-            let selection = set.select(&path("tenant:acme"), now);
+            let selection = set.select(&path("tenant:acme"), Unit::Tokens, now);
             let interval = (selection.from_ms, selection.until_ms);
             assert_eq!(interval, (from, until), "{now}");
         }
@@ -244,7 +286,7 @@ mod tests {
             ..policy(2, "tenant:acme/agent:b", 0)
         };
         let set = PolicySet::new("v", [disabled, elsewhere]);
-        let selection = set.select(&path("tenant:acme"), 5_000);
+        let selection = set.select(&path("tenant:acme"), Unit::Tokens, 5_000);
         let none = PolicySelection {
             version: "v".into(),
             ..PolicySelection::default()
@@ -269,8 +311,12 @@ mod tests {
             "tenant:acme/agent:a",
             "tenant:acme/workspace:w",
         ] {
-            let selected = changed.select(&path(scope), 5_000);
-            assert_eq!(selected, whole.select(&path(scope), 5_000), "{scope}");
+            let selected = changed.select(&path(scope), Unit::Tokens, 5_000);
+            assert_eq!(
+                selected,
+                whole.select(&path(scope), Unit::Tokens, 5_000),
+                "{scope}"
+            );
         }
     }
 
@@ -298,27 +344,35 @@ mod tests {
         #[test]
         fn the_selection_equals_a_full_scan_and_is_valid_in_its_interval(
             drawn in prop::collection::vec(
-                (0..8usize, 0..3i64, 0..3i64, prop::option::of(0..8i64), prop::option::of(0..8i64)), 0..12),
+                (0..8usize, 0..3i64, 0..3i64, prop::option::of(0..8i64), prop::option::of(0..8i64), any::<bool>()), 0..12),
             now in 0..9i64, later in 0..9i64, scope in 0..6usize,
         ) {
             let policies: Vec<Policy> = drawn.iter().enumerate().map(|(number, drawn)| Policy {
                 created_at: at(drawn.2).expect("a time"),
                 effective_from: drawn.3.and_then(at),
                 effective_until: drawn.4.and_then(at),
+                budget_templates: (drawn.5 && !PATTERNS[drawn.0].ends_with("/*")).then(|| vec![template()]),
                 ..policy(number, PATTERNS[drawn.0], drawn.1)
             }).collect();
-            let look = |now: i64| {
-                let scope = path(SCOPES[scope]);
-                let open = |policy: &&Policy| policy.scope_pattern.matches(&scope)
+            let look_at = |scope: &ScopePath, now: i64, has_template: bool| {
+                let open = |policy: &&Policy| policy.scope_pattern.matches(scope)
+                    && (!has_template || policy.budget_templates.is_some())
                     && policy.effective_from.is_none_or(|from| from.as_ms() <= now)
                     && policy.effective_until.is_none_or(|until| now < until.as_ms());
                 let rank = |policy: &&Policy| (policy.priority, policy.scope_pattern.segments().count(),
                     policy.created_at, Reverse(policy.policy_id.clone()));
                 policies.iter().filter(open).max_by_key(rank).map(|policy| policy.policy_id.clone())
             };
+            let look = |now: i64| {
+                let scope = path(SCOPES[scope]);
+                let above = scope.with_parents().enumerate();
+                let templates = above.filter_map(|(above, scope)| Some((above + 1, look_at(&scope, now, true)?)));
+                (look_at(&scope, now, false), templates.collect::<Vec<_>>())
+            };
             let set = PolicySet::new("v", policies.clone());
-            let selection = set.select(&path(SCOPES[scope]), now);
-            let id = selection.policy.as_ref().map(|policy| policy.policy_id.clone());
+            let selection = set.select(&path(SCOPES[scope]), Unit::Tokens, now);
+            let templates = selection.templates.iter().map(|(depth, policy)| (*depth, policy.policy_id.clone()));
+            let id = (selection.policy.as_ref().map(|policy| policy.policy_id.clone()), templates.collect::<Vec<_>>());
             prop_assert_eq!(&id, &look(now));
             prop_assert!(selection.from_ms <= now && now < selection.until_ms);
             if (selection.from_ms..selection.until_ms).contains(&later) {

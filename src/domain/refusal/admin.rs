@@ -9,6 +9,7 @@ use crate::domain::budget::Balance;
 use crate::domain::budget::ledger::CARRY_LIMIT_ALONE;
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::ids::TenantId;
+use crate::domain::policy::TEMPLATES_BELOW;
 use crate::domain::printable::printable;
 use crate::domain::scope::ScopePath;
 
@@ -95,6 +96,9 @@ pub enum PolicyRefusal {
     /// It belongs to another tenant than the caller's.
     #[error("The policy {} belongs to another tenant", printable(.0))]
     OfOtherTenant(String),
+    /// It is for all scopes below one, and would have templates of budgets.
+    #[error("Validation failed: budget_templates: {TEMPLATES_BELOW}")]
+    TemplatesBelow,
     /// A policy of the tenant has this name already.
     #[error("The tenant {tenant} already has a policy named {}", printable(.name))]
     Duplicate {

@@ -3,6 +3,7 @@
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
+use crate::domain::policy::PolicyId;
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
@@ -16,7 +17,7 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller }
     change of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), counts();
+        write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), counts(), turns();
     }
     args {
         day,
@@ -31,6 +32,10 @@ signature! {
         overdraft_limit: i64,
         /// Budgets that the tenant may have.
         limit: u32,
+        /// When it turns first, for one that is used at once.
+        turns_at_ms: Option<i64>,
+        /// The policy whose template it follows.
+        policy_id: Option<&'a PolicyId>,
         /// Names and values that only the record keeps.
         fields: Counted<&'a [Pair]>,
     }
@@ -38,7 +43,8 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
         tenant_suspended, owner_not_found, duplicate_budget, too_many, created: Created { record: FlatRecord },
     }
-    writes "On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing."
+    writes "On created: the counts, the ledger, its place in the index of those that turn, the tenant's list, the event, the audit entry. \
+Otherwise nothing."
 }
 
 signature! {

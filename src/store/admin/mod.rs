@@ -3,6 +3,7 @@
 pub mod api_key_checks;
 pub mod api_key_lists;
 pub mod api_keys;
+pub(crate) mod budget_creation;
 pub mod budget_lists;
 pub mod budgets;
 pub mod bulk;

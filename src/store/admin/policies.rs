@@ -29,6 +29,8 @@ signature! {
         version: &'a str,
         /// Policies that the tenant may have.
         limit: u32,
+        /// What else the key must be permitted.
+        permission: Option<&'static str>,
         fields: Counted<&'a [Pair]>,
     }
     replies {
@@ -55,13 +57,15 @@ signature! {
         tenant: &'a TenantId,
         policy_id: &'a PolicyId,
         sent_name: Option<&'a str>,
+        /// What else the key must be permitted.
+        permission: Option<&'static str>,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
         changes: Changes,
     }
     replies {
         unauthorized, forbidden, clock, policy_not_found, foreign_policy, corrupt, scope_forbidden, idempotency_mismatch, replayed,
-        tenant_unreadable, tenant_closed, tenant_suspended, duplicate_policy, updated: Updated { record: FlatRecord },
+        tenant_unreadable, tenant_closed, tenant_suspended, duplicate_policy, templates_below, updated: Updated { record: FlatRecord },
     }
     writes "On updated: the policy, the audit entry; where something changed, the tenant's names, changes and version and the event. \
 Otherwise nothing."

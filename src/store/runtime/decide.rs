@@ -41,6 +41,8 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
+        /// The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+        templates: Option<String>,
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
         /// Bytes that evidence of the request stores, and how many a minute admits, if it counts.

@@ -3,8 +3,8 @@
 use crate::domain::amount::Unit;
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::facts::Fact;
 use crate::domain::scope::ScopePath;
+use crate::store::Pair;
 use crate::store::signature::signature;
 
 signature! {
@@ -35,7 +35,7 @@ signature! {
         charge_name: &'a str,
         charge_id: &'a str,
         /// Names and values of the audit entry.
-        audit: &'a [Fact<'a>],
+        audit: &'a [Pair],
     }
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,

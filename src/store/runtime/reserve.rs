@@ -40,6 +40,8 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
+        /// The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+        templates: Option<String>,
         /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
         /// stores of its own, and how many a minute admits, if it counts. - for what is not limited.
         rate_limits: Option<String>,
@@ -54,7 +56,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
-        sweep_first, turn_first, denied, over_limit, attested,
+        sweep_first, turn_first, denied, over_limit, create_first, attested,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, observed: String, depths: String, snapshots: Vec<String> },
     }
     writes "On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, \

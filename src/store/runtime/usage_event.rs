@@ -34,6 +34,8 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
+        /// The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
+        templates: Option<String>,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
         stored_bytes: Option<String>,
         kept: &'a [Fact<'a>],
@@ -42,7 +44,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, bytes_limited, corrupt, unit_mismatch, budget_not_found, inactive,
-        sweep_first, turn_first, denied,
+        sweep_first, turn_first, denied, create_first,
         applied: Applied { now_ms: i64, charged: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in \

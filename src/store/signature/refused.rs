@@ -114,6 +114,8 @@ refused! {
     carry_limit_alone: CarryLimitAlone,
     /// Ledgers must turn first: their records.
     turn_first: TurnFirst { now_ms: i64, ledgers: Vec<Record> },
+    /// These depths of the scope have a template and no ledger: create these, then call again.
+    create_first: CreateFirst { depths: String },
     /// Other policies apply than those that the caller chose from: choose again, then call again.
     stale: Stale { now_ms: i64, version: String },
     /// The tenant's requests have stored as much of their own as a minute admits.
@@ -142,6 +144,8 @@ refused! {
     until_out_of_range: UntilOutOfRange,
     /// There is no such policy.
     policy_not_found: PolicyNotFound,
+    /// A policy for all scopes below one would have templates.
+    templates_below: TemplatesBelow,
     /// The policy is of another tenant.
     foreign_policy: ForeignPolicy,
     /// The tenant has a policy of this name.

@@ -214,6 +214,7 @@ impl Session {
             policies_version: policy.version.to_string(),
             policy_from_ms: policy.from_ms,
             policy_until_ms: policy.until_ms,
+            templates: None,
             rate_limits: None,
             evidence: None,
             facts: Counted(&facts),

@@ -24,6 +24,9 @@ pub(super) const TENANT: &str = "demo";
 /// The scope of the demo tenant's agent.
 pub(super) const HELPER: &str = "tenant:demo/app:chat/agent:helper";
 
+/// Other agents of the same application get a budget each when they come.
+const AGENTS: &str = "tenant:demo/app:chat/agent:*";
+
 /// Its tokens are those of a month, and some of an hour.
 const CHAT: &str = "tenant:demo/app:chat";
 
@@ -71,8 +74,19 @@ pub(super) async fn prepare(
     Ok(key)
 }
 
-/// Creates the budgets that are not there.
+/// Creates the budgets that are not there, and the policy that makes those of unknown agents.
 async fn create_budgets(admin: &Client) -> Result<(), CallError> {
+    let template = json!({
+        "unit": "TOKENS", "allocated": {"unit": "TOKENS", "amount": 20_000}, "period": {"every": "P1D"},
+    });
+    let policy = json!({
+        "tenant_id": TENANT, "name": "agents of chat", "scope_pattern": AGENTS, "budget_templates": [template],
+    });
+    let policy = Call::of(OperationId::CreatePolicy).body(&policy);
+    match admin.send(&policy).await {
+        Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
+        made => drop(made?),
+    }
     for (scope, tokens, money) in BUDGETS {
         for (unit, amount) in [("TOKENS", tokens), (MONEY, money)] {
             let more = match (scope, unit) {

@@ -139,6 +139,7 @@ impl CommandRow {
             Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
             Kind::Limit => ("EVERY[@ZONE]=AMOUNT", "", limit),
             Kind::Map => ("NAME=VALUE", "; repeated", pair),
+            Kind::Object if input.is_list => ("JSON", "; repeated", object),
             Kind::Object => ("JSON", "", json_of::<Map<String, Value>>),
         };
         let about = if input.is_list { LIST } else { about };
@@ -158,10 +159,10 @@ impl CommandRow {
                 .value_name(value_name.to_owned())
                 .value_parser(parser),
         };
-        if input.is_list {
-            argument = argument.action(ArgAction::Append).value_delimiter(',');
-        } else if input.kind == Kind::Map {
+        if input.kind == Kind::Map || input.is_list && input.kind == Kind::Object {
             argument = argument.action(ArgAction::Append);
+        } else if input.is_list {
+            argument = argument.action(ArgAction::Append).value_delimiter(',');
         }
         let member = input.member().replace('_', "-");
         if input.positional && !input.words.is_empty() {
@@ -363,6 +364,13 @@ fn limit(text: &str) -> Result<Value, String> {
         Some((every, zone)) => json!({"every": every, "time_zone": zone, "amount": amount}),
         None => json!({"every": window, "amount": amount}),
     })
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    match text {
+        NONE => Ok(NONE.into()),
+        _ => json_of::<Map<String, Value>>(text),
+    }
 }
 
 fn pair(text: &str) -> Result<Value, String> {

@@ -15,7 +15,7 @@ const NAMES: &str = "tenant_id=tenant parent_tenant_id=parent commit_overage_pol
     max_reservation_ttl_ms=max-ttl-ms max_reservation_extensions=max-extensions event_type=type event_types=type \
     event_categories=category scope_filter=scope permissions=permission expires_at=expires from=since to=until \
     url=receiver headers=header budget_utilization=utilization signing_secret=secret-file key_secret=secret-file \
-    expected_count=expect blocked_cidr_ranges=block allowed_url_patterns=url-pattern time_zone=zone limits=limit X-Idempotency-Key=idempotency-key";
+    expected_count=expect blocked_cidr_ranges=block allowed_url_patterns=url-pattern time_zone=zone limits=limit budget_templates=template X-Idempotency-Key=idempotency-key";
 
 /// Name of the input that gives the unit of amounts.
 pub(super) const UNIT: &str = "unit";

@@ -248,7 +248,7 @@ async fn the_recipes_do_what_they_say() {
     let recipes: Vec<_> = recipes
         .filter(|line| !line.starts_with("event") && !line.starts_with("reservation"))
         .collect();
-    assert_eq!(recipes.len(), 6);
+    assert_eq!(recipes.len(), 7);
     operator.run("tenant create demo").await.done();
     operator
         .run("budget create tenant:demo --allocated 1000")
@@ -258,6 +258,7 @@ async fn the_recipes_do_what_they_say() {
     for recipe in recipes {
         let recipe = recipe.replace("'release weekend'", "weekend");
         let recipe = recipe.replace("'runaway agent'", "runaway");
+        let recipe = recipe.replace('\'', "");
         let ran = operator.run(&recipe).await;
         ran.done();
         printed.push(ran.out);
@@ -266,14 +267,14 @@ async fn the_recipes_do_what_they_say() {
     }
     let amount = |at: usize, name: &str| states[at][name]["amount"].as_i64();
     assert_eq!(states[0]["period"]["time_zone"], "Europe/Berlin");
-    assert_eq!(states[0]["limits"][0]["amount"]["amount"], 200_000_000);
-    assert_eq!(amount(1, "allocated"), Some(15_000_000_000));
-    assert_eq!(states[1]["increases"][0]["reason"], "weekend");
+    assert_eq!(states[0]["limits"][0]["amount"]["amount"], 2_000_000_000);
+    assert_eq!(amount(2, "allocated"), Some(15_000_000_000));
+    assert_eq!(states[2]["increases"][0]["reason"], "weekend");
     let drawn = "\nincrease  5000000000 TOKENS until ";
-    assert!(printed[1].contains(drawn), "{}", printed[1]);
-    assert_eq!(states[2]["enforcement"], "OBSERVE");
-    assert_eq!(states[3]["enforcement"], "ENFORCE");
-    assert_eq!(amount(4, "allocated"), Some(15_000_000_000));
+    assert!(printed[2].contains(drawn), "{}", printed[2]);
+    assert_eq!(states[3]["enforcement"], "OBSERVE");
+    assert_eq!(states[4]["enforcement"], "ENFORCE");
+    assert_eq!(amount(5, "allocated"), Some(15_000_000_000));
     let root = operator.run("--json budget show tenant:demo").await.json();
     assert_eq!(root["status"], "FROZEN");
     let drawn = operator
@@ -282,12 +283,12 @@ async fn the_recipes_do_what_they_say() {
         .out;
     for line in [
         "\nperiod    P1M in Europe/Berlin, until ",
-        "\nlimit     ░░░░░░░░░░░░░░░░░░░░  0 of 200000000 TOKENS used in PT1H, until ",
+        "\nlimit     ░░░░░░░░░░░░░░░░░░░░  0 of 2000000000 TOKENS used in PT1H, until ",
         "\nincrease  5000000000 TOKENS until ",
     ] {
         assert!(drawn.contains(line), "{drawn}");
     }
-    let id = states[5]["increases"][0]["increase_id"]
+    let id = states[6]["increases"][0]["increase_id"]
         .as_str()
         .expect("an id");
     let end = format!("--json budget end-increase {id} tenant:demo/workspace:research");

@@ -3,8 +3,8 @@
 mod selection;
 
 use super::{LoadedSubscription, Webhooks};
-use crate::admin::audit::entry;
 use crate::admin::refuse;
+use crate::domain::audit::entry::entry;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::object;

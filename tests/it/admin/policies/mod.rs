@@ -3,6 +3,7 @@
 pub(crate) mod create;
 pub(crate) mod list;
 pub(crate) mod order;
+mod templates;
 
 use reqwest::Method;
 use serde_json::Value;

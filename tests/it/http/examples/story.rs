@@ -63,8 +63,9 @@ async fn begin(story: &mut Recorder) {
     let budget = json!({"scope": APP, "unit": "TOKENS", "allocated": tokens(250_000)});
     story.call(O::CreateBudget, &[], budget).await;
     let policy = json!({
-        "name": "chat agents", "scope_pattern": format!("{APP}/*"), "caps": {"max_tokens": 4_000},
+        "name": "chat agents", "scope_pattern": format!("{APP}/agent:*"), "caps": {"max_tokens": 4_000},
         "commit_overage_policy": "REJECT", "rate_limits": {"max_reservations_per_minute": 30},
+        "budget_templates": [{"unit": "TOKENS", "allocated": tokens(50_000), "period": {"every": "P1D"}}],
     });
     let policy = story.call(O::CreatePolicy, &[], policy).await;
     let id = policy.text("/policy_id");

@@ -9,6 +9,7 @@ use budget_authority::api::admin::bulk_actions::{
 use budget_authority::api::admin::credentials::ApiKeyValidationRequest;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
+use budget_authority::domain::amount::Unit;
 use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyUpdateRequest};
 use budget_authority::domain::budget::increase::BudgetIncreaseRequest;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetUpdateRequest};
@@ -296,6 +297,10 @@ impl Request<'_> {
         if !body["period"].is_null() {
             fit_period(&mut body, &self.good);
         }
+        let good = &self.good["budget_templates"][0];
+        if let Some(template) = body.pointer_mut("/budget_templates/0") {
+            fit_template(template, good);
+        }
         let share = |name: &str| {
             let share = body["filter"][name].as_f64();
             share.filter(|share| (0.0..=1.0).contains(share))
@@ -326,6 +331,36 @@ fn fit_period(body: &mut Value, good: &Value) {
         remove(&mut body["period"], "carry_limit");
     } else {
         body["rollover_policy"] = json!("CARRY_FORWARD");
+    }
+}
+
+/// Gives all amounts of a template of budgets the unit that is tested, and a period what it takes.
+fn fit_template(template: &mut Value, good: &Value) {
+    const UNITS: [&str; 6] = [
+        "/unit",
+        "/allocated/unit",
+        "/overdraft_limit/unit",
+        "/period/allocated/unit",
+        "/period/carry_limit/unit",
+        "/limits/0/amount/unit",
+    ];
+    if template["period"].is_object() {
+        fit_period(template, good);
+    }
+    let is_tested = |place: &&str| template.pointer(place) != good.pointer(place);
+    let tested = UNITS.iter().copied().filter(is_tested);
+    let mut tested = tested.filter_map(|place| template.pointer(place).cloned());
+    let is_unit = |unit: &Value| {
+        unit.as_str()
+            .is_some_and(|unit| Unit::parse(unit).is_some())
+    };
+    let Some(unit) = tested.find(is_unit) else {
+        return;
+    };
+    for place in UNITS {
+        if let Some(other) = template.pointer_mut(place) {
+            *other = unit.clone();
+        }
     }
 }
 

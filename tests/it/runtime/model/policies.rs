@@ -129,6 +129,7 @@ pub async fn govern(
         commit_overage_policy: rule.overage,
         reservation_ttl_override: Some(ttl),
         rate_limits: None,
+        budget_templates: None,
         effective_from: None,
         effective_until: None,
     };
