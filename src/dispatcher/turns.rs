@@ -79,7 +79,18 @@ impl Turns {
             }
             for (tenant, members) in tenants {
                 for page in members.chunks(PAGE_LEDGERS) {
-                    self.turn(&tenant, page, now_ms, &mut pass).await?;
+                    match self.turn(&tenant, page, now_ms, &mut pass).await {
+                        Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                        Ok(()) => continue,
+                        Err(failure) => {
+                            error!(%tenant, error = %failure, "cannot turn ledgers of {tenant}: {failure}");
+                        }
+                    }
+                    // A damaged record of one tenant delays no other.
+                    for member in page {
+                        self.postpone(lease.partition, member.clone(), now_ms, &mut pass)
+                            .await?;
+                    }
                 }
             }
         }
@@ -129,7 +140,7 @@ impl Turns {
     ) -> Result<(), StoreError> {
         error!(
             member,
-            "cannot turn the ledger `{member}`: its record is missing or unreadable"
+            "cannot turn the ledger `{member}`: a record is missing or unreadable"
         );
         pass.failed += 1;
         let index = self.store.keys().turns(partition);
@@ -139,5 +150,5 @@ impl Turns {
     }
 }
 
-// A turn comes this long after it is due, at most.
+// Events of turns come this long after they are due, unless very many are due at once.
 lease_worker!(Turns: "turns", Duration::from_secs(1));

@@ -74,6 +74,25 @@ async fn damaged_ledgers_are_put_off_and_delay_no_other() {
 }
 
 #[tokio::test]
+async fn a_tenant_whose_log_is_damaged_is_put_off_and_delays_no_other() {
+    let app = TestApp::spawn().await;
+    hourly(&app, 100, json!({})).await;
+    app.post_event("e", ROOT, 60, json!({})).await.expect(201);
+    age(&app, 1).await;
+    let partition = app.callers[0].partition;
+    let log = app
+        .store
+        .keys()
+        .events(partition, "acme", app.store.today());
+    app.run::<()>(&["DEL", &log]).await;
+    app.run::<()>(&["SET", &log, "damaged"]).await;
+    assert_eq!(pass(&app).await, (0, 1));
+    app.run::<()>(&["DEL", &log]).await;
+    assert_eq!(pass(&app).await, (0, 0), "it is looked at again later");
+    assert_eq!(stored(&app).await, [100, 40, 0, 60, 0]);
+}
+
+#[tokio::test]
 async fn entries_of_closed_ledgers_leave_the_index() {
     let app = TestApp::spawn().await;
     hourly(&app, 100, json!({})).await;
