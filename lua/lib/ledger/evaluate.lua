@@ -4,10 +4,24 @@ lacks funds never hides one that is frozen, over its limit or in debt.
 ]]
 -- @include ledger/evaluate_class
 
+-- Whether funds alone decide: no ledger observes, and the windows of limits have room, as the first line of each says.
+local function evaluate_by_funds(budgets, amount, now)
+  for i = 1, #budgets do
+    local budget = budgets[i]
+    if budget.observes then return false end
+    if budget.limits then
+      local room, end_ms = budget.limits:match('^(%-?%d+) (%d+)\n')
+      room = int64_sub(int64(room), budget.reserved)
+      if not room or int64_lt(room, amount) or tonumber(end_ms) <= now then return false end
+    end
+  end
+  return true
+end
+
 -- Returns nil, or the reason and the ledger that refuses.
 local function evaluate_denial(budgets, amount, now)
   local class, blocking = 5, nil
-  if budgets.terms then
+  if budgets.terms and not evaluate_by_funds(budgets, amount, now) then
     -- @cold ledger/terms
     class, blocking = terms_blocking(budgets, amount, now)
   else

@@ -19,5 +19,5 @@ end
 
 -- Whether a window of them follows a calendar, so that the ledger turns.
 local function windows_turn(text)
-  return text:find('^%S+ %S+ %S+ %S+ %S+ %- ') ~= nil or text:find('\n%S+ %S+ %S+ %S+ %S+ %- ') ~= nil
+  return text:find('\n%S+ %S+ %S+ %S+ %S+ %- ') ~= nil
 end

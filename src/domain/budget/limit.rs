@@ -195,19 +195,23 @@ impl Windows {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        text.lines()
-            .map(Window::read)
-            .collect::<Option<_>>()
-            .map(Self)
+        let windows = text.lines().skip(1).map(Window::read);
+        let windows = windows.collect::<Option<Vec<_>>>().map(Self)?;
+        (windows.0.is_empty() == text.is_empty()).then_some(windows)
     }
 }
 
-/// A line each.
+/// The least room of all and the first end, so that scripts need not read more; then a line each.
 impl fmt::Display for Windows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, window) in self.0.iter().enumerate() {
-            let separator = if at == 0 { "" } else { "\n" };
-            write!(f, "{separator}{window}")?;
+        let windows = self.0.iter();
+        let room = windows.map(|window| window.amount - window.used);
+        let ends_ms = self.0.iter().map(|window| window.end_ms);
+        if let (Some(room), Some(end_ms)) = (room.min(), ends_ms.min()) {
+            write!(f, "{room} {end_ms}")?;
+        }
+        for window in &self.0 {
+            write!(f, "\n{window}")?;
         }
         Ok(())
     }
@@ -276,7 +280,8 @@ mod tests {
         let text = windows.to_string();
         assert_eq!(
             text,
-            "50 0 1774738800000 1774738860000 1774738800005 60000 PT1M UTC -\n\
+            "50 1774738860000\n\
+             50 0 1774738800000 1774738860000 1774738800005 60000 PT1M UTC -\n\
              50 0 1774738800000 1774821600000 1774738800005 - P1D Europe/Berlin -\n\
              50 0 1774245600000 1774850400000 1774738800005 604800000 P1W UTC 1767592800000"
         );
@@ -284,7 +289,8 @@ mod tests {
         // The day of the shift has 23 hours.
         assert_eq!(windows.turns_at_ms(), Some(NIGHT_MS + 23 * HOUR_MS));
         assert_eq!(Windows::parse(""), Some(Windows::default()));
-        assert_eq!(Windows::parse("50 0 1 2"), None);
+        assert_eq!(Windows::parse("50 1\n50 0 1 2"), None);
+        assert_eq!(Windows::parse("50 1"), None);
     }
 
     #[test]

@@ -153,7 +153,8 @@ mod tests {
         let stored = crate::domain::record::Record::from_iter([("t", templates.to_json())]);
         assert_eq!(stored.read("t").as_ref(), Ok(&templates));
         let words = templates[0].words(1_774_738_800_005);
-        let limit = "5 0 1774738800000 1774742400000 1774738800005 3600000 PT1H UTC -";
+        let limit =
+            "5 1774742400000|5 0 1774738800000 1774742400000 1774738800005 3600000 PT1H UTC -";
         assert_eq!(words, format!("50 0 - 0 {limit}"));
     }
 }

@@ -45,7 +45,7 @@ fn batches_have_room_for_more_names() {
         let used: String = (0..10)
             .map(|i| format!("spare{i} = spare{i} + 1\n"))
             .collect();
-        let more: String = (10..50)
+        let more: String = (10..40)
             .map(|i| format!("local spare{i} = {i}\n"))
             .collect();
         let source = script.source().replace(

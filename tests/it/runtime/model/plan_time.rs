@@ -67,9 +67,10 @@ pub async fn pass(fixture: &LedgerFixture, model: &mut Model, name: &Name, passe
                 return;
             }
             plan.windows.iter_mut().for_each(|(_, used)| *used = 0);
+            model.periods.pass_windows(name);
             let moved = moved_back(&stored["limits"]);
             let windows = Windows::from_field("limits", &moved).expect("limits");
-            fields.push(("limits", moved));
+            fields.push(("limits", windows.to_string()));
             windows.turns_at_ms().unwrap_or(0)
         }
     };
@@ -123,7 +124,8 @@ fn moved_back(limits: &str) -> String {
         }
         words.join(" ")
     };
-    limits.lines().map(line).collect::<Vec<_>>().join("\n")
+    let lines = limits.lines().skip(1).map(line);
+    format!("0 0\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// The plans of all ledgers, as readers see them.

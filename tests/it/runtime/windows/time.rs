@@ -14,16 +14,17 @@ const HOUR_MS: i64 = 3_600_000;
 async fn age(app: &TestApp, by_ms: i64) {
     let key = app.ledger_key(0, ROOT);
     let stored: String = app.run(&["HGET", &key, "limits"]).await;
-    let moved = stored.lines().map(|line| {
+    let moved = stored.lines().skip(1).map(|line| {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         for word in &mut words[2..5] {
             *word = (word.parse::<i64>().expect("a time") - by_ms).to_string();
         }
         words.join(" ")
     });
-    let moved = moved.collect::<Vec<_>>().join("\n");
-    app.set_ledger(ROOT, &[("limits", &moved)]).await;
+    let moved = format!("0 0\n{}", moved.collect::<Vec<_>>().join("\n"));
     let windows = Windows::from_field("limits", &moved).expect("limits");
+    app.set_ledger(ROOT, &[("limits", &windows.to_string())])
+        .await;
     if let Some(at_ms) = windows.turns_at_ms() {
         app.set_ledger(ROOT, &[("turns_at_ms", &at_ms.to_string())])
             .await;
