@@ -111,6 +111,11 @@ pub enum Step {
         unit: usize,
         passed: Passed,
     },
+    Refund {
+        which: usize,
+        amount: i64,
+        key: usize,
+    },
     Lapse {
         which: usize,
     },
@@ -229,6 +234,7 @@ fn other() -> impl Strategy<Value = Step> {
             |((tenant, place, unit), planned)| Step::Plan { tenant, place, unit, planned }),
         5 => (place(), passed()).prop_map(
             |((tenant, place, unit), passed)| Step::Pass { tenant, place, unit, passed }),
+        4 => (0..16usize, amount(), 0..6usize).prop_map(|(which, amount, key)| Step::Refund { which, amount, key }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         3 => (0..16usize, prop::bool::weighted(0.2)).prop_map(|(which, to_future)| Step::Age { which, to_future }),

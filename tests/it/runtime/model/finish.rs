@@ -67,6 +67,7 @@ impl Model {
             ledgers: self.snapshot(&held.names),
         };
         self.held[index].status = Status::Committed;
+        self.has_charged(index, held.estimate + beyond);
         self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
         self.answered.insert(
             (held.tenant, "commit", format!("{index} {key}")),

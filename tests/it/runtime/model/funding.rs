@@ -59,6 +59,9 @@ impl Model {
             self.charged_over.remove(name);
         }
         self.ledgers.insert(name.clone(), after);
+        if [FundingOperation::Renew, FundingOperation::ResetSpent].contains(&operation) {
+            self.periods.begin(name);
+        }
         if let (FundingOperation::Reset, Some(plan)) = (operation, self.plans.get_mut(name)) {
             plan.increases.clear();
         }

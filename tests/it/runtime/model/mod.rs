@@ -11,6 +11,7 @@ mod plan_time;
 pub(super) mod plans;
 pub(super) mod policies;
 pub(super) mod pure;
+mod refund;
 pub(super) mod requests;
 pub(super) mod sides;
 pub(super) mod steps;

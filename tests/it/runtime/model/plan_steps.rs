@@ -145,6 +145,11 @@ async fn change(
         }
         Planned::Increase(_) | Planned::EndIncrease(_) => unreachable!("no PATCH"),
     }
+    if let Planned::Limits(_) = planned {
+        // So that no charge before is of the millisecond from which they count.
+        let later_ms = fixture.now_ms().await + 3;
+        fixture.until_ms(later_ms).await;
+    }
     let admin = Admin::new(fixture.store.clone(), Dialect::Service);
     let request = ask();
     let result = admin
@@ -155,7 +160,12 @@ async fn change(
     if expected == Outcome::Extended {
         let allocated = model.ledgers[name].allocated;
         let plan = model.plans.entry(name.clone()).or_default();
+        let before = plan.windows.len();
+        let sets_limits = matches!(planned, Planned::Limits(_));
         apply(plan, planned, allocated);
+        if sets_limits {
+            model.periods.set_limits(name, before, plan.windows.len());
+        }
     }
     (found, expected)
 }

@@ -177,6 +177,9 @@ impl Model {
         for name in names {
             let (before, after) = (self.ledgers[name], self.after_turn(name));
             if let Some(plan) = self.plans.get_mut(name) {
+                if plan.begun > 0 {
+                    self.periods.begin(name);
+                }
                 (plan.begun, plan.ended) = (0, Vec::new());
             }
             self.ledgers.insert(name.clone(), after);

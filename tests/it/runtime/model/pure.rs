@@ -42,6 +42,7 @@ pub struct Held {
     /// Its grace has passed, and no sweep has ended it yet.
     pub dead: bool,
     pub finish: Option<(String, String)>,
+    pub charged: Option<super::refund::Charged>,
     pub extensions: Vec<String>,
     pub extensions_max: usize,
 }
@@ -70,6 +71,8 @@ pub struct Model {
     pub charged_over: HashSet<Name>,
     /// What ledgers have besides figures.
     pub plans: HashMap<Name, super::plans::Plan>,
+    /// When ledgers and limits have begun anew.
+    pub periods: super::refund::Periods,
     /// Ledgers that are frozen.
     pub frozen: HashSet<Name>,
     /// The overage policy of ledgers that have one.
@@ -204,6 +207,7 @@ impl Model {
             status: Status::Active,
             dead: false,
             finish: None,
+            charged: None,
             extensions: Vec::new(),
             extensions_max,
         });

@@ -99,6 +99,8 @@ pub fn refused(error: StoreError) -> Outcome {
             R::Finalized { .. } => "Finalized",
             R::OverageRejected { .. } => "OverageRejected",
             R::TooManyExtensions(_) => "TooManyExtensions",
+            R::NotCharged(_) => "NotCharged",
+            R::RefundTooLarge { .. } => "RefundTooLarge",
             other => panic!("{other:?}"),
         },
         Refusal::Access(AccessRefusal::IdempotencyMismatch) => "IdempotencyMismatch",

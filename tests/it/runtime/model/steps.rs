@@ -10,7 +10,7 @@ use super::policies::govern;
 use super::pure::{Model, ModelLedger, Outcome};
 use super::requests::Request;
 use super::sides::{compare, lapse, pick, subject};
-use super::{plan_steps, plan_time};
+use super::{plan_steps, plan_time, refund};
 use crate::harness::ledger_fixture::LedgerFixture;
 
 /// Takes a step on both sides and compares reply and ledgers.
@@ -59,6 +59,13 @@ pub async fn run(
         }
         Step::Plan { .. } | Step::Pass { .. } => {
             let taken = plan_steps::take(fixture, model, step).await;
+            let Some(outcomes) = taken else {
+                return Ok(());
+            };
+            outcomes
+        }
+        Step::Refund { which, amount, key } => {
+            let taken = refund::take(fixture, model, (which, amount, key)).await;
             let Some(outcomes) = taken else {
                 return Ok(());
             };
