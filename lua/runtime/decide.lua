@@ -105,12 +105,8 @@ if tenant_refused then
 else
   local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
   if stale then return stale end
-  budgets, corrupt = budgets_read(KEYS, budgets_from)
+  budgets, corrupt = budgets_read(KEYS, budgets_from, templates)
   if not budgets then return {'corrupt', corrupt} end
-  if templates ~= '' then
-    -- @cold ledger/templates
-    templates_apply(budgets, templates)
-  end
   if #budgets == 0 then
     local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
     if scope then return evaluated(now, 'unit_mismatch', scope, units) end

@@ -27,18 +27,19 @@ ARGV[9]     owner          text
 ARGV[10]    unit           text
 ARGV[11]    amount         int64
 ARGV[12]    reason         text
-ARGV[13]    until_ms       int64 or ''
+ARGV[13]    metadata       text or ''              JSON.
+ARGV[14]    until_ms       int64 or ''
     Of a request that is repeated: the clock of its first call, by which holds have expired and ledgers have turned.
-ARGV[14]    charge_name    text
+ARGV[15]    charge_name    text
     The member of the event that names the charge: data.reservation_id or data.event_id.
-ARGV[15]    charge_id      text
-ARGV[16..]  audit          to the end              Names and values of the audit entry.
+ARGV[16]    charge_id      text
+ARGV[17..]  audit          to the end              Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed unit refunded charged scope_path ledgers | tenant_unreadable | tenant_closed |
   tenant_suspended | not_charged | expired | finalized status | unit_mismatch scope units |
-  refund_limited limit present | corrupt key | turn_first now_ms ledgers |
+  refund_exceeds charged refunded | too_many count limit present | corrupt key | turn_first now_ms ledgers |
   refunded unit refunded charged scope_path ledgers
 Writes:
   On refunded: the record, the ledgers, their places in the index of those over their limit or in debt, events, the
@@ -47,8 +48,8 @@ Writes:
 local api_key, tenant_key, event_log, outbox, days, over_limit_or_in_debt, audit_log, chain, unsealed, record
   = unpack(KEYS)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, key_digest, context, owner, unit, amount,
-  reason, until_ms, charge_name, charge_id = unpack(ARGV, 1, 15)
-local audit_from = 16
+  reason, metadata, until_ms, charge_name, charge_id = unpack(ARGV, 1, 16)
+local audit_from = 17
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
 -- @include ledger/budgets, ledger/budgets_of_record, ledger/ledger_charge, ledger/reservation, ledger/refunds
@@ -63,11 +64,11 @@ if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_field = 'refund.' .. key_digest
 local fields = reservation_read(record, 'unit', 'budgeted', 'charged', 'refunds', 'finalized_at_ms', 'created_at_ms',
-  'action_kind', stored_field)
+  'action_kind', 'expires_at_ms', 'grace_ms', stored_field)
 local refused, filter = reservation_refusal(fields, tenant, why)
 if refused then return {refused, filter} end
 local status, _, scope_path, charged_unit, depths, charged_text, refunds, finalized_at_ms, created_at_ms, action_kind,
-  stored = unpack(fields, 1, 11)
+  expires_at_ms, grace_ms, stored = unpack(fields, 1, 13)
 if stored then
   local words = {}
   for line in stored:gmatch('[^\n]+') do words[#words + 1] = line end
@@ -77,16 +78,17 @@ end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and tenant == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
-if status == 'ACTIVE' then return {'not_charged'} end
-if status == 'EXPIRED' then return {'expired'} end
+local ends_ms = (tonumber(expires_at_ms) or 0) + (tonumber(grace_ms) or 0)
+if status == 'ACTIVE' and now <= ends_ms then return {'not_charged'} end
+if status == 'ACTIVE' or status == 'EXPIRED' then return {'expired'} end
 if status ~= 'COMMITTED' and status ~= 'APPLIED' then return {'finalized', status} end
 if unit ~= charged_unit then return {'unit_mismatch', scope_path, charged_unit} end
 local charged, by, charged_ms = int64(charged_text), int64(amount), tonumber(finalized_at_ms or created_at_ms)
 if not (charged and by and charged_ms and depths) then return {'corrupt', record} end
 local count, sum = refunds_sum(refunds or '')
 local total = int64_add(sum, by) or INT64_MAX
-if int64_lt(charged, total) then return {'refund_limited', charged_text, total} end
-if count >= REFUNDS_MAX then return {'refund_limited', REFUNDS_MAX, count + 1} end
+if int64_lt(charged, total) then return {'refund_exceeds', charged_text, total} end
+if count >= REFUNDS_MAX then return {'too_many', 'refunds', REFUNDS_MAX, count + 1} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 if budgets.turn then
@@ -129,6 +131,7 @@ local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_
 local line = int64_text(now) .. ' ' .. amount .. given
 redis.call('HSET', record, 'refunded', int64_text(total), 'refunds', refunds and refunds .. '\n' .. line or line,
   stored_field, payload_hash .. '\n' .. int64_text(total) .. '\n' .. int64_text(left) .. '\n' .. table.concat(ledgers, '\n'))
+if metadata ~= '' then redis.call('HSET', record, 'refund_metadata', metadata) end
 local events = events_new(event_log, outbox, owner, day, now, context, action_kind or '*')
 event_append(events, 'reservation.refunded', scope_path, {charge_name, charge_id, 'data.unit', unit, 'data.amount', by,
   'data.refunded', total, 'data.charged', left, 'data.reason', reason})

@@ -159,12 +159,8 @@ if rate_limits ~= '' then
     return {'bytes_limited', now, counts.until_ms, max_bytes, counts[3]}
   end
 end
-local budgets, corrupt = budgets_read(KEYS, budgets_from)
+local budgets, corrupt = budgets_read(KEYS, budgets_from, templates)
 if not budgets then return {'corrupt', corrupt} end
-if templates ~= '' then
-  -- @cold ledger/templates
-  templates_apply(budgets, templates)
-end
 if #budgets == 0 then
   -- @cold ledger/evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)

@@ -91,12 +91,8 @@ if stored_bytes ~= '' then
   budgets_from, counts = budgets_from + 1, rates_read(rates, now, '-', scope_path, 'bytes')
   if counts[1] >= tonumber(max_bytes) then return {'bytes_limited', now, counts.until_ms, max_bytes, counts[1]} end
 end
-local budgets, corrupt = budgets_read(KEYS, budgets_from)
+local budgets, corrupt = budgets_read(KEYS, budgets_from, templates)
 if not budgets then return {'corrupt', corrupt} end
-if templates ~= '' then
-  -- @cold ledger/templates
-  templates_apply(budgets, templates)
-end
 if #budgets == 0 then
   -- @cold ledger/evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
@@ -112,8 +108,6 @@ for _, budget in ipairs(budgets) do
   if budget.status ~= 'ACTIVE' then return {'inactive', budget.status, budget_scope(scope_path, budget.depth)} end
 end
 local policy_overage = policy:match('^(%S+)')
--- A template's rule stands where its ledger's will.
-if budgets.create_first and (policy_overage or '-') == '-' then policy_overage = budgets[#budgets].overage end
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
 if not overage_policy then return {'corrupt', tenant_key} end
 local used = int64(actual)

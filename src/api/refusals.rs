@@ -192,8 +192,8 @@ impl ApiError {
             R::Reservation(Reservation::StoredTooMuch { limit, present, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("BUDGET_STORED_BYTES_PER_MINUTE", *limit, *present),
-            R::Reservation(Reservation::RefundTooLarge { limit, present, .. }) => {
-                self.with_details(json!({"limit": limit, "present": present}))
+            R::Reservation(Reservation::RefundTooLarge { charged, refunded, .. }) => {
+                self.with_details(json!({"limit": charged, "present": refunded}))
             }
             R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)

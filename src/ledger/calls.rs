@@ -1,5 +1,7 @@
 //! Runs scripts: checks before a call, calls again where a script asks for it, and makes refusals that name their subject.
 
+use std::hash::BuildHasher as _;
+use std::mem;
 use std::sync::Arc;
 
 use super::Ledger;
@@ -194,7 +196,7 @@ impl Ledger {
             tenant: Some(tenant),
             ..options.target
         };
-        let mut attempt = Attempt::default();
+        let (mut attempt, mut has_waited) = (Attempt::default(), false);
         let budgets = target.scope.zip(target.amount.map(Amount::unit));
         if let Some(budgets) = budgets {
             let now_ms = self.store.clock().now_ms();
@@ -213,7 +215,8 @@ impl Ledger {
             let error = match (refused, budgets) {
                 (Refused::CreateFirst { depths }, Some(budgets)) => {
                     let (selection, cause) = (&attempt.policy, options.cause);
-                    self.create_first(tenant, budgets, (selection, &depths), cause)
+                    let create = self.create_first(tenant, budgets, (selection, &depths), cause);
+                    self.once((tenant, budgets.0.as_str()), &mut has_waited, create)
                         .await?;
                     continue;
                 }
@@ -230,8 +233,11 @@ impl Ledger {
                 }
                 (Refused::TurnFirst { now_ms, ledgers }, _) => {
                     let until_ms = attempt.until(now_ms, &self.store);
-                    self.store
-                        .turn_first(tenant, &ledgers, until_ms, options.cause)
+                    let deepest = ledgers.last().and_then(|ledger| ledger.get("scope"));
+                    let turn = self
+                        .store
+                        .turn_first(tenant, &ledgers, until_ms, options.cause);
+                    self.once((tenant, deepest.unwrap_or_default()), &mut has_waited, turn)
                         .await?;
                     continue;
                 }
@@ -248,6 +254,23 @@ impl Ledger {
             expected: "an outcome",
             found: "a call to repeat".to_owned(),
         })
+    }
+
+    /// Does what requests on a scope need first. While another request does it, this one waits instead, the first time, since nothing
+    /// may be left to do.
+    async fn once(
+        &self,
+        scope: (&TenantId, &str),
+        has_waited: &mut bool,
+        work: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        let lock = self.first.0.hash_one(scope) as usize % self.first.1.len();
+        let held = self.first.1[lock].try_lock();
+        if held.is_err() && !mem::replace(has_waited, true) {
+            drop(self.first.1[lock].lock().await);
+            return Ok(());
+        }
+        work.await
     }
 
     /// Above this number in a minute, a tenant's denials are only counted.

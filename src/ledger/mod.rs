@@ -24,17 +24,19 @@ pub use refund::Charge;
 pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 
+use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Mutex;
 
 use crate::domain::refusal::CountLimits;
 use crate::domain::reservation::facts::Fact;
 use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
 use decisions::LedgerMetrics;
-use policies::PolicyCache;
+use policies::{LOCKS, PolicyCache};
 
 /// Requests with at most this many bytes of their own choice are not counted; the rest of their record takes more.
 const UNCOUNTED_BYTES: usize = 512;
@@ -47,6 +49,8 @@ pub struct Ledger {
     retention_days: i64,
     budgets_per_tenant: u32,
     policies: Arc<PolicyCache>,
+    /// Locks that scopes share while their ledgers turn or are created, chosen by hash.
+    first: Arc<(RandomState, [Mutex<()>; LOCKS])>,
     traffic: Traffic,
     metrics: LedgerMetrics,
     attesting: Attesting,
@@ -63,6 +67,7 @@ impl Ledger {
             retention_days,
             budgets_per_tenant: CountLimits::DEFAULT.budgets,
             policies: Arc::new(PolicyCache::new()),
+            first: Arc::new((RandomState::new(), std::array::from_fn(|_| Mutex::new(())))),
             metrics: LedgerMetrics::default(),
         }
     }

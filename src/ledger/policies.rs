@@ -17,8 +17,8 @@ use crate::store::{Store, StoreError};
 const CACHE_BYTES: u64 = 100 << 20;
 /// Tenants that the cache expects at the start.
 const TENANTS_EXPECTED: usize = 1_000;
-/// Locks that tenants share while their policies are read.
-const LOCKS: usize = 64;
+/// Locks that tenants share while their policies are read, and scopes while their ledgers turn.
+pub(super) const LOCKS: usize = 64;
 
 /// The policies that this replica knows.
 pub(super) struct PolicyCache {

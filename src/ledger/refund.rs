@@ -8,6 +8,7 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{Partition, PostId, ReservationId, TenantId};
+use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::ReservationRefusal;
@@ -87,6 +88,7 @@ impl Ledger {
             unit: request.amount.unit().as_str(),
             amount: request.amount.value(),
             reason: &request.reason,
+            metadata: request.metadata.as_ref().map(FreeObject::as_str),
             until_ms: attempt.until_ms,
             charge_name: member,
             charge_id: charge.id(),

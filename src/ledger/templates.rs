@@ -16,7 +16,7 @@ use crate::domain::scope::ScopePath;
 use crate::store::admin::Change;
 use crate::store::admin::budget_creation::BudgetCreation;
 use crate::store::signature::Refused;
-use crate::store::target::{Creation, Target as _};
+use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, ScriptError, StoreError};
 
 impl Ledger {
@@ -32,10 +32,11 @@ impl Ledger {
         Some(lines).filter(|lines| !lines.is_empty())
     }
 
-    /// Creates the budgets at these depths of a scope by the templates of a selection. One that exists by now is as good.
+    /// Creates the budgets at these depths of a scope by the templates of a selection, while it still holds. One that exists by now is
+    /// as good.
     ///
     /// # Errors
-    /// [`StoreError`]; refused where the tenant has as many budgets as it may have, is closed or suspended.
+    /// [`StoreError`]; refused where the tenant has as many budgets as it may have.
     pub(super) async fn create_first(
         &self,
         tenant: &TenantId,
@@ -48,7 +49,8 @@ impl Ledger {
         for (depth, policy) in &selection.templates {
             let scope = scope.with_parents().nth(depth - 1);
             if let Some(scope) = scope.filter(|_| wanted.contains(&depth.to_string().as_str())) {
-                self.create_by(policy, tenant, &scope, unit, cause).await?;
+                self.create_by(policy, selection, (tenant, &scope, unit), cause)
+                    .await?;
             }
         }
         Ok(())
@@ -57,9 +59,8 @@ impl Ledger {
     async fn create_by(
         &self,
         policy: &Policy,
-        tenant: &TenantId,
-        scope: &ScopePath,
-        unit: Unit,
+        selection: &PolicySelection,
+        (tenant, scope, unit): (&TenantId, &ScopePath, Unit),
         cause: &Cause,
     ) -> Result<(), StoreError> {
         let Some(template) = policy.template(unit) else {
@@ -92,11 +93,18 @@ impl Ledger {
             new: &new,
             ledger_id: &ledger_id,
             limit: self.budgets_per_tenant,
-            policy_id: Some(&policy.policy_id),
+            template: Some((&policy.policy_id, selection)),
         };
         match creation.run(&self.store, &change).await {
-            Ok(_) | Err(ScriptError::Refused(Refused::DuplicateBudget, _)) => Ok(()),
-            Err(error) => Creation::new(false, tenant).outcome(Err(error)),
+            // The request runs again, and its own script says what has changed.
+            Err(ScriptError::Refused(
+                Refused::DuplicateBudget
+                | Refused::Stale { .. }
+                | Refused::TenantClosed
+                | Refused::TenantSuspended,
+                _,
+            )) => Ok(()),
+            created => tenant.outcome(created).map(drop),
         }
     }
 }

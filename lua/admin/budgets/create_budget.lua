@@ -17,28 +17,32 @@ KEYS[12]  write  unsealed     set     unsealed
 KEYS[13]  write  short_lived  hash    short_lived:<tenant>
 KEYS[14]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
-ARGV[1]                day              yyyymmdd
-ARGV[2]                day_start_ms     int64
-ARGV[3]                payload_hash     text
-ARGV[4]                context          text            The request cause, lines of name and value.
-ARGV[5]                key_hash         text            Of the API key; empty for the admin key.
-ARGV[6]                tenant           text
-ARGV[7]                scope            text
-ARGV[8]                unit             text
-ARGV[9]                member           text            The entry in the index `budgets`.
-ARGV[10]               ledger_id        text
-ARGV[11]               allocated        int64
-ARGV[12]               overdraft_limit  int64
-ARGV[13]               limit            int64           Budgets that the tenant may have.
-ARGV[14]               turns_at_ms      int64 or ''     When it turns first, for one that is used at once.
-ARGV[15]               policy_id        text or ''      The policy whose template it follows.
-ARGV[16]               fields           n, then n more  Names and values that only the record keeps.
-ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
+ARGV[1]                day               yyyymmdd
+ARGV[2]                day_start_ms      int64
+ARGV[3]                payload_hash      text
+ARGV[4]                context           text            The request cause, lines of name and value.
+ARGV[5]                key_hash          text            Of the API key; empty for the admin key.
+ARGV[6]                tenant            text
+ARGV[7]                scope             text
+ARGV[8]                unit              text
+ARGV[9]                member            text            The entry in the index `budgets`.
+ARGV[10]               ledger_id         text
+ARGV[11]               allocated         int64
+ARGV[12]               overdraft_limit   int64
+ARGV[13]               limit             int64           Budgets that the tenant may have.
+ARGV[14]               turns_at_ms       int64 or ''     When it turns first, for one that is used at once.
+ARGV[15]               policy_id         text or ''      The policy whose template it follows.
+ARGV[16]               policies_version  text
+    The version of the tenant's policies from which it was chosen, and from when until when it applies; 0 without one.
+ARGV[17]               policy_from_ms    int64           From then on the policy applies.
+ARGV[18]               policy_until_ms   int64           Until then the policy applies.
+ARGV[19]               fields            n, then n more  Names and values that only the record keeps.
+ARGV[fields_to + 1..]  audit             to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
-  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_budget |
-  too_many count limit present | created record
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | stale now_ms version |
+  duplicate_budget | too_many count limit present | created record
 Writes:
   On created: the counts, the ledger, its place in the index of those that turn, the tenant's list, the event, the audit
   entry. Otherwise nothing.
@@ -46,9 +50,10 @@ Writes:
 local api_key, tenant_key, budget, budgets, counts, turns, event_log, outbox, days, audit_log, chain, unsealed,
   short_lived, idempotency = unpack(KEYS)
 local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, member, ledger_id, allocated,
-  overdraft_limit, limit, turns_at_ms, policy_id = unpack(ARGV, 1, 15)
-local fields_from = 17
-local fields_to = 16 + ARGV[16]
+  overdraft_limit, limit, turns_at_ms, policy_id, policies_version, policy_from_ms, policy_until_ms
+  = unpack(ARGV, 1, 18)
+local fields_from = 20
+local fields_to = 19 + ARGV[19]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, admin/counts
@@ -61,9 +66,14 @@ if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
-local tenant_refused, settings = tenant_refusal(tenant_key)
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies')
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'owner_not_found'} end
+if policy_id ~= '' then
+  -- @cold ledger/policies
+  local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
+  if stale then return stale end
+end
 if redis.call('EXISTS', budget) == 1 then return {'duplicate_budget'} end
 local present = redis.call('ZCARD', budgets)
 if present >= tonumber(limit) then return {'too_many', 'budgets', limit, present + 1} end

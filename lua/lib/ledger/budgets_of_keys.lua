@@ -2,8 +2,8 @@
 -- @include ledger/budgets
 
 -- Returns the ledgers among the enclosing scopes, root first, in `turn` whether any turns, in `terms` whether any has limits
--- or observes; or nil and the key of a corrupt one.
-local function budgets_read(keys, first)
+-- or observes; or nil and the key of a corrupt one. Those that templates would make are among them.
+local function budgets_read(keys, first, templates)
   local budgets = {}
   for i = first, #keys do
     local budget = budget_read(keys[i], DEPTHS[i - first + 1])
@@ -12,6 +12,10 @@ local function budgets_read(keys, first)
       budgets[#budgets + 1] = budget
       budgets.turn, budgets.terms = budgets.turn or budget.turns_at_ms, budgets.terms or budget.limits or budget.observes
     end
+  end
+  if templates ~= '' then
+    -- @cold ledger/templates
+    templates_apply(budgets, templates)
   end
   return budgets
 end

@@ -180,7 +180,7 @@ impl Admin {
             new,
             ledger_id: &ledger_id,
             limit: self.limits.budgets,
-            policy_id: None,
+            template: None,
         };
         let created = creation.run(&self.store, &change).await;
         let created = Creation::new(caller.is_admin(), &target).outcome(created);

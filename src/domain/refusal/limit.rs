@@ -9,6 +9,8 @@ words! {
         Budgets,
         /// Temporary increases of a budget.
         Increases,
+        /// Refunds of a charge.
+        Refunds,
         /// API keys of a tenant.
         ApiKeys,
         /// Policies of a tenant.
@@ -28,6 +30,7 @@ impl CountLimit {
         match self {
             Self::Budgets => "BUDGET_BUDGETS_PER_TENANT",
             Self::Increases => "increases_per_budget",
+            Self::Refunds => "refunds_per_charge",
             Self::ApiKeys => "api_keys_per_tenant",
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
@@ -40,6 +43,7 @@ impl CountLimit {
         match self {
             Self::Budgets => "budgets of the tenant",
             Self::Increases => "temporary increases of the budget",
+            Self::Refunds => "refunds of the charge",
             Self::ApiKeys => "API keys of the tenant",
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",
@@ -52,7 +56,9 @@ impl CountLimit {
 
     fn way_out(self) -> &'static str {
         match self {
-            Self::Budgets | Self::Policies => "change one that exists",
+            Self::Budgets => "the operator can raise the limit",
+            Self::Policies => "change one that exists",
+            Self::Refunds => "credit the budgets instead",
             Self::ApiKeys => "change one that is active; revoked and expired ones count as well",
             Self::Increases => "end one, or wait for the end of one",
             Self::Webhooks => "delete one that is not needed",

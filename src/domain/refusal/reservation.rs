@@ -34,15 +34,18 @@ pub enum ReservationRefusal {
     /// The reservation is active: nothing was charged that could be given back.
     #[error("The reservation {} has not been committed, so nothing can be refunded", printable(.0.as_str()))]
     NotCharged(ReservationId),
-    /// The refunds of the charge would exceed it, or be too many.
-    #[error("The refunds of {} would be {present}, with a limit of {limit}", printable(.id.as_str()))]
+    /// The refunds of the charge would exceed it.
+    #[error(
+        "Validation failed: amount: the refunds of {} would be {refunded} in all, of a charge of {charged}",
+        printable(.id.as_str())
+    )]
     RefundTooLarge {
         /// The reservation or usage event.
         id: ReservationId,
-        /// What was charged, or how many refunds a charge may have.
-        limit: i64,
+        /// What was charged.
+        charged: i64,
         /// What the refunds would be.
-        present: i64,
+        refunded: i64,
     },
     /// The reservation has reached its limit of extensions.
     #[error("The reservation has reached its limit of {0} extensions")]

@@ -6,7 +6,7 @@ use crate::domain::budget::limit::Windows;
 use crate::domain::budget::projection::IDLE;
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
-use crate::domain::policy::PolicyId;
+use crate::domain::policy::{PolicyId, PolicySelection};
 use crate::domain::record::{Record, RecordError, set_fields};
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
@@ -28,8 +28,9 @@ pub(crate) struct BudgetCreation<'a> {
     pub ledger_id: &'a str,
     /// Budgets that the tenant may have.
     pub limit: u32,
-    /// The policy whose template it follows. It is used at once then, else it turns when it is used first: nothing has moved before.
-    pub policy_id: Option<&'a PolicyId>,
+    /// The policy whose template it follows, and the selection that it is from. It is used at once then, else it turns when it is
+    /// used first: nothing has moved before.
+    pub template: Option<(&'a PolicyId, &'a PolicySelection)>,
 }
 
 impl BudgetCreation<'_> {
@@ -39,6 +40,7 @@ impl BudgetCreation<'_> {
     /// A refusal of the script, or [`StoreError`](crate::store::StoreError).
     pub async fn run(&self, store: &Store, change: &Change<'_>) -> Result<Record, ScriptError> {
         let (scope, unit) = (self.scope, self.new.allocated.unit());
+        let selection = self.template.map(|(_, selection)| selection);
         let fields = self.fields(store.clock().trusted_now_ms());
         let (fields, turns_at_ms) = fields.map_err(|error| ScriptError::Store(error.into()))?;
         let call = CreateBudget {
@@ -52,8 +54,11 @@ impl BudgetCreation<'_> {
             allocated: self.new.allocated.value(),
             overdraft_limit: self.new.overdraft_limit.map_or(0, Amount::value),
             limit: self.limit,
-            turns_at_ms: turns_at_ms.filter(|_| self.policy_id.is_some()),
-            policy_id: self.policy_id,
+            turns_at_ms: turns_at_ms.filter(|_| self.template.is_some()),
+            policy_id: self.template.map(|(policy_id, _)| policy_id),
+            policies_version: selection.map_or("", |selection| &selection.version),
+            policy_from_ms: selection.map_or(0, |selection| selection.from_ms),
+            policy_until_ms: selection.map_or(0, |selection| selection.until_ms),
             fields: Counted(&fields),
         };
         let CreateBudgetReply::Created { record } = store.run(Lane::Request, &call).await?;
@@ -74,7 +79,7 @@ impl BudgetCreation<'_> {
         let turns_at_ms = [end_ms, windows.turns_at_ms()].into_iter().flatten().min();
         let mut fields = set_fields(new.fields());
         fields.extend(turns_at_ms.map(|at_ms| {
-            let is_used = self.policy_id.is_some();
+            let is_used = self.template.is_some();
             let planned = is_used.then(|| at_ms.to_string());
             ("turns_at_ms", planned.unwrap_or_else(|| IDLE.to_owned()))
         }));

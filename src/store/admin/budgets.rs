@@ -36,12 +36,16 @@ signature! {
         turns_at_ms: Option<i64>,
         /// The policy whose template it follows.
         policy_id: Option<&'a PolicyId>,
+        /// The version of the tenant's policies from which it was chosen, and from when until when it applies; 0 without one.
+        policies_version: &'a str,
+        policy_from_ms: i64,
+        policy_until_ms: i64,
         /// Names and values that only the record keeps.
         fields: Counted<&'a [Pair]>,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, owner_not_found, duplicate_budget, too_many, created: Created { record: FlatRecord },
+        tenant_suspended, owner_not_found, stale, duplicate_budget, too_many, created: Created { record: FlatRecord },
     }
     writes "On created: the counts, the ledger, its place in the index of those that turn, the tenant's list, the event, the audit entry. \
 Otherwise nothing."

@@ -62,7 +62,8 @@ keys! { partition {
     /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`announced`* (empty, or the highest
     /// threshold whose rise was announced, in millionths, when, and when the ledger was announced as exhausted; 0 for none),
     /// *`over_limit_by`* (the reservation or usage event that took it over its limit, until it is no longer over it),
-    /// *`metadata`*, *`closed_at_ms`*. Always
+    /// `turns_at_ms` (when it turns next; empty: never, 0: when it is used, 1: not planned yet), `observes` (1, or empty), `epoch`
+    /// (how often it has begun anew), *`metadata`*, *`closed_at_ms`*. Always
     /// `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
     /// A tenant's ledgers, in order: `<scope> <unit index> <UNIT>`.
@@ -83,13 +84,16 @@ keys! { partition {
     /// each ledger after it, as `allocated spent reserved [debt limit over]`.
     ///
     /// A commit adds `charged`, `finalized_at_ms`, `finish` (digest of the key, then of the payload), `commit.<depth>`,
-    /// *`debt.<depth>`*, *`metrics`*, *`committed_metadata`*; for evidence *`end_inputs`*, *`end_key`* and *`actual`*. A release adds
-    /// the same with `release.<depth>` and *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`. While the clock is
+    /// *`debt.<depth>`*, *`epoch.<depth>`* (how often the ledger had begun anew), *`metrics`*, *`committed_metadata`*; for evidence
+    /// *`end_inputs`*, *`end_key`* and *`actual`*. A release adds the same with `release.<depth>` and *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`. While the clock is
     /// behind the last entry of `unsigned`, *`queued`*: the place of the record's own entry.
     ///
     /// An extension adds `extensions`, `extended_ms`, `extend.<key digest>` (payload hash and expiry), `extend.<key
     /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so there are 1,000
     /// at most (a setting), whatever a tenant's limit.
+    ///
+    /// A refund adds `refunded`, `refunds` (a line each: time, amount, and `depth:spent:debt` of each ledger that got something
+    /// back), `refund.<key digest>` (payload hash, sums and ledgers) and the latest *`refund_metadata`*; 32 at most.
     ///
     /// A dry run has the fields of a decision, and `create.<depth>`.
     reservation: hash = ("rsv:" reservation_id), "after the retention of reservations; a dry run by a TTL of 24 hours";

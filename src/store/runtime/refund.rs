@@ -30,6 +30,8 @@ signature! {
         unit: &'a str,
         amount: i64,
         reason: &'a str,
+        /// JSON.
+        metadata: Option<&'a str>,
         until_ms: Option<i64>,
         /// The member of the event that names the charge: data.reservation_id or data.event_id.
         charge_name: &'a str,
@@ -40,7 +42,7 @@ signature! {
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
         replayed: Replayed { unit: Unit, refunded: i64, charged: i64, scope_path: ScopePath, ledgers: Vec<String> },
-        tenant_unreadable, tenant_closed, tenant_suspended, not_charged, expired, finalized, unit_mismatch, refund_limited, corrupt, turn_first,
+        tenant_unreadable, tenant_closed, tenant_suspended, not_charged, expired, finalized, unit_mismatch, refund_exceeds, too_many, corrupt, turn_first,
         refunded: Refunded { unit: Unit, refunded: i64, charged: i64, scope_path: ScopePath, ledgers: Vec<String> },
     }
     writes "On refunded: the record, the ledgers, their places in the index of those over their limit or in debt, events, the audit entry. \

@@ -83,10 +83,10 @@ impl RuntimeTarget<'_> {
                 status: *status,
             },
             Refused::NotCharged => R::NotCharged(id?.clone()),
-            Refused::RefundLimited { limit, present } => R::RefundTooLarge {
+            Refused::RefundExceeds { charged, refunded } => R::RefundTooLarge {
                 id: id?.clone(),
-                limit: *limit,
-                present: *present,
+                charged: *charged,
+                refunded: *refunded,
             },
             Refused::MaxExtensions { limit } => R::TooManyExtensions(*limit),
             Refused::BudgetNotFound => R::BudgetNotFound(scope_path?.clone()),

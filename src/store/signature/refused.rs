@@ -95,8 +95,8 @@ refused! {
     budget_not_found: BudgetNotFound,
     /// The reservation has charged nothing yet.
     not_charged: NotCharged,
-    /// More would be given back than was charged, or more often than a charge allows.
-    refund_limited: RefundLimited { limit: i64, present: i64 },
+    /// More would be given back than was charged.
+    refund_exceeds: RefundExceeds { charged: i64, refunded: i64 },
     /// A ledger takes no charge.
     inactive: Inactive { status: String, scope: String },
     /// A ledger denies the request. What it lacks are funds: also its figures, and when all holds of the tenant have ended. What is

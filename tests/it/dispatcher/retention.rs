@@ -148,6 +148,26 @@ async fn old_records_are_purged_and_their_charges_stay_in_the_ledgers_base() {
 }
 
 #[tokio::test]
+async fn what_was_refunded_is_not_in_the_base() {
+    let store = store(&shared().url());
+    let mut past = PastDay::new(&store, 40).await;
+    let ended_ms = past.day.start_ms() + 3_600_000;
+    let charged = End::Committed {
+        charged: 50,
+        debt: 20,
+    };
+    let id = past.record(charged, ended_ms).await;
+    let key = past.tenant.reservation_key(&id);
+    let refunds = format!("{ended_ms} 15 1:0:15\n{ended_ms} 9 1:4:5");
+    past.tenant
+        .run::<i64>(&["HSET", &key, "refunded", "24", "refunds", &refunds])
+        .await;
+    run(&retention(&store), past.lease).await;
+    assert!(!past.exists(&key).await);
+    assert_eq!(past.base().await, (26, 0));
+}
+
+#[tokio::test]
 async fn a_usage_event_is_idempotent_for_at_least_a_week() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 5).await;

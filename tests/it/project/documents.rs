@@ -171,7 +171,7 @@ fn the_table_of_the_runtime_plane_has_the_required_members() {
         assert_eq!(members, required, "{path}");
         count += 1;
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 8);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Refunds: what was charged is given back where the period of the charge still lasts, once, and no more than was charged.
 
+use std::sync::Arc;
+
 use budget_authority::tools::verify::verify;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
@@ -178,6 +181,36 @@ async fn what_was_not_charged_cannot_be_given_back() {
 }
 
 #[tokio::test]
+async fn a_hold_past_its_grace_is_expired_whether_it_was_swept_or_not() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 100, 0).await;
+    let active = app.create("a", ROOT, 10, json!({})).await.expect(200);
+    let id = active.text("/reservation_id").to_owned();
+    app.backdate(&id, 10_000).await;
+    for _ in 0..2 {
+        refund(&app, &id, "k", 1)
+            .await
+            .refused(410, "RESERVATION_EXPIRED");
+        app.sweep().await;
+    }
+}
+
+#[tokio::test]
+async fn what_debt_was_repaid_since_is_not_given_back() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 40, 60).await;
+    let more = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
+    let id = app.held(ROOT, 40, more).await;
+    app.commit(&id, "c", 100).await.expect(200);
+    let fund = format!("/v1/admin/budgets/fund?scope={ROOT}&unit=TOKENS&tenant_id=acme");
+    let repay = json!({"operation": "REPAY_DEBT", "amount": tokens(60)});
+    app.post_as_admin(&fund, repay).await.expect(200);
+    refund(&app, &id, "k", 100).await.expect(200);
+    assert_eq!(app.figures(ROOT).await, (40, 0, 0, 0));
+    is_right(&app).await;
+}
+
+#[tokio::test]
 async fn debt_falls_first_and_with_it_the_limit() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 100, 20).await;
@@ -253,4 +286,30 @@ async fn the_window_of_the_charge_is_used_less() {
     let found = app.get_as_admin(&lookup).await.expect(200);
     let used = [found.at("/limits/0/used"), found.at("/limits/1/used")];
     assert_eq!(used, [&tokens(40), &tokens(10)]);
+}
+
+#[tokio::test]
+async fn refunds_at_once_give_back_what_was_charged_and_no_more() {
+    let app = Arc::new(TestApp::spawn().await);
+    app.budget(ROOT, 100, 0).await;
+    app.budget(APP, 90, 0).await;
+    let id = charged(&app, APP, 50).await;
+    let fund = format!("/v1/admin/budgets/fund?scope={APP}&unit=TOKENS&tenant_id=acme");
+    let renew = json!({"operation": "RENEW", "idempotency_key": "renew"});
+    let mut clients = JoinSet::new();
+    for number in 0..32 {
+        let (app, id) = (app.clone(), id.clone());
+        clients.spawn(async move {
+            let key = format!("k{number}");
+            refund(&app, &id, &key, 2).await.status
+        });
+    }
+    app.post_as_admin(&fund, renew).await.expect(200);
+    let ended = clients.join_all().await;
+    let given = ended.iter().filter(|status| **status == 200).count();
+    assert_eq!(given, 25, "{ended:?}");
+    assert_eq!(app.figures(ROOT).await, (100, 0, 0, 0));
+    // A refund before the new period changes what it began with, one behind it nothing.
+    assert_eq!(app.figures(APP).await, (90, 0, 0, 0));
+    is_right(&app).await;
 }

@@ -178,6 +178,29 @@ async fn a_usage_event_creates_and_follows_the_overage_policy_of_the_template() 
 }
 
 #[tokio::test]
+async fn where_nobody_names_an_overage_policy_the_tenants_counts() {
+    for root in [None, Some(1_000)] {
+        let app = TestApp::spawn().await;
+        if let Some(allocated) = root {
+            app.budget(ROOT, allocated, 0).await;
+        }
+        let terms = json!({"allocated": tokens(100)});
+        template(&app, AGENTS, terms, json!({})).await;
+        let charged = app.post_event("a", BOT, 101, json!({})).await.expect(201);
+        assert_eq!(charged.at("/charged"), &tokens(100));
+        app.set_tenant(&[("default_commit_overage_policy", "REJECT")])
+            .await;
+        let other = "tenant:acme/agent:other";
+        app.post_event("b", other, 101, json!({}))
+            .await
+            .refused(409, "BUDGET_EXCEEDED");
+        lookup(&app, other).await.refused(404, "BUDGET_NOT_FOUND");
+        app.post_event("c", other, 100, json!({})).await.expect(201);
+        is_right(&app).await;
+    }
+}
+
+#[tokio::test]
 async fn many_clients_create_once() {
     let app = std::sync::Arc::new(TestApp::spawn().await);
     app.budget(ROOT, 1_000, 0).await;
