@@ -148,7 +148,7 @@ impl Ledger {
     /// The fields of a record that a reservation is made of, with `more` of them, or with its evidence.
     pub(super) fn fields(&self, evidence: bool, more: &[&'static str]) -> Vec<&'static str> {
         match evidence && self.attests() {
-            true => statements::FIELDS.to_vec(),
+            true => [&statements::FIELDS[..], &["refunded"]].concat(),
             false => [&FIELDS[..], more].concat(),
         }
     }

@@ -8,6 +8,23 @@ use crate::harness::runtime_calls::{ask_body, tokens};
 const SCOPE: &str = "tenant:acme";
 
 #[tokio::test]
+async fn a_refund_stands_beside_evidence() {
+    let issued = EvidenceFixture::spawn(&[]).await;
+    let app = &issued.app;
+    app.budget(SCOPE, 100, 0).await;
+    let id = app.held(SCOPE, 50, json!({})).await;
+    app.commit(&id, "c", 50).await.expect(200);
+    let body = json!({"idempotency_key": "k", "amount": tokens(20), "reason": "wrong"});
+    let path = format!("/v1/reservations/{id}/refund");
+    app.post(&path, body).await.expect(200);
+    assert_eq!(app.found(&id).await.at("/refunded"), &tokens(20));
+    for list in ["/v1/reservations", "/v1/reservations?include=evidence"] {
+        let listed = app.get(list).await.expect(200);
+        assert_eq!(listed.at("/reservations/0/refunded"), &tokens(20), "{list}");
+    }
+}
+
+#[tokio::test]
 async fn e10_a_full_window_is_attested_and_what_was_observed_is_not() {
     let mut issued = EvidenceFixture::spawn(&[]).await;
     let budget = |scope: &str, more: (&str, Value)| {
