@@ -14,6 +14,7 @@ use super::workers::{Next, lease_worker};
 use crate::config::TenantList;
 use crate::domain::amount::Unit;
 use crate::domain::budget::ledger::BudgetStatus;
+use crate::domain::budget::projection::projected;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::metrics::metrics;
@@ -192,12 +193,14 @@ impl BudgetGauges {
             after = entries.last().cloned();
             let keys = entries.iter().map(|it| self.store.ledger_key(tenant, it));
             let records = self.store.records(keys, &FIELDS).await?;
+            let now_ms = self.store.clock().trusted_now_ms();
             for (entry, record) in entries.iter().zip(records) {
                 if budgets.len() == room {
                     break;
                 }
                 looked_at += 1;
-                budgets.extend(record.ok().and_then(|record| figures(entry, &record)));
+                let record = record.ok();
+                budgets.extend(record.and_then(|record| figures(entry, &record, now_ms)));
             }
             if budgets.len() == room {
                 let all = self.store.count_ledgers(tenant, "").await?;
@@ -228,13 +231,15 @@ impl BudgetGauges {
     }
 }
 
-/// The figures of a ledger, by its entry `scope unit_index UNIT` and its record; `None` where it is gone, closed or damaged.
-fn figures(entry: &str, record: &Record) -> Option<(BudgetName, Figures)> {
+/// The figures of a ledger as it is at a time, in milliseconds since the epoch, by its entry `scope unit_index UNIT` and its record; `None`
+/// where it is gone, closed or damaged.
+fn figures(entry: &str, record: &Record, now_ms: i64) -> Option<(BudgetName, Figures)> {
     let mut words = entry.split(' ');
     let (scope, unit) = (words.next()?, words.nth(1).and_then(Unit::parse)?);
     if record.get("status")? == BudgetStatus::Closed.as_str() {
         return None;
     }
+    let record = projected(record, now_ms).ok()?;
     let mut figures = Figures::default();
     for (figure, name) in figures.iter_mut().zip(FIGURES) {
         *figure = record.integer(name).ok()?;

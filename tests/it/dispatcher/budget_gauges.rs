@@ -7,10 +7,13 @@ use budget_authority::dispatcher::BudgetGauges;
 use budget_authority::domain::amount::Unit;
 use budget_authority::store::{Lease, Store};
 use prometheus::{Registry, TextEncoder};
+use serde_json::json;
 
 use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
 use crate::harness::event_log::everywhere;
 use crate::harness::ledger_fixture::LedgerFixture;
+use crate::runtime::turns::{age, hourly};
 
 /// A worker of a dispatcher, and what it shows.
 struct Gauges {
@@ -73,6 +76,23 @@ async fn only_budgets_of_listed_tenants_have_gauges() {
             format!("budget_remaining{labels} -10"),
             format!("budget_reserved{labels} 30"),
         ]
+    );
+}
+
+#[tokio::test]
+async fn gauges_show_the_period_that_has_begun() {
+    let app = TestApp::spawn().await;
+    hourly(&app, 100, json!({})).await;
+    app.post_event("e", "tenant:acme", 60, json!({}))
+        .await
+        .expect(201);
+    age(&app, 1).await;
+    let mut gauges = Gauges::of(&app.store, &["acme"], 1_000);
+    let series = gauges.after_pass(&everywhere()).await;
+    let labels = "{scope=tenant:acme,tenant=acme,unit=TOKENS}";
+    assert!(
+        series.contains(&format!("budget_remaining{labels} 100")),
+        "{series:?}"
     );
 }
 
