@@ -248,6 +248,7 @@ async fn a_member_under_a_stale_policy_goes_again_and_the_others_do_not() {
         priority: 0,
         overage: None,
         extensions: Some(1),
+        template: None,
         active: true,
     };
     govern(&fixture, &mut Model::new(&fixture), 1, 0, rule).await;

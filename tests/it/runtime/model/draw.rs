@@ -164,15 +164,19 @@ fn overage() -> impl Strategy<Value = Overage> {
 fn rule() -> impl Strategy<Value = Rule> {
     let overage = overage();
     let extensions = prop::option::weighted(0.5, 0..3i64);
-    let parts = (0..PATTERNS.len(), 0..3i64, overage, extensions);
+    let template = prop::option::weighted(0.4, allocation());
+    let parts = (0..PATTERNS.len(), 0..3i64, overage, extensions, template);
     let active = prop::bool::weighted(0.8);
-    (parts, active).prop_map(|((pattern, priority, overage, extensions), active)| Rule {
-        pattern,
-        priority,
-        overage,
-        extensions,
-        active,
-    })
+    (parts, active).prop_map(
+        |((pattern, priority, overage, extensions, template), active)| Rule {
+            pattern,
+            priority,
+            overage,
+            extensions,
+            template,
+            active,
+        },
+    )
 }
 
 fn limit() -> impl Strategy<Value = i64> {

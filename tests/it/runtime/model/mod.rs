@@ -15,6 +15,7 @@ mod refund;
 pub(super) mod requests;
 pub(super) mod sides;
 pub(super) mod steps;
+mod templates;
 
 use std::time::{Duration, Instant};
 

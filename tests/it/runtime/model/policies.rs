@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use budget_authority::admin::Admin;
 use budget_authority::domain::dialect::Dialect;
-use budget_authority::domain::fields::Patch;
+use budget_authority::domain::fields::{Patch, Read as _};
+use budget_authority::domain::json::Json;
 use budget_authority::domain::policy::PolicyCreateRequest;
 use budget_authority::domain::policy::PolicyUpdateRequest;
 use budget_authority::domain::policy::{
-    OveragePolicy, Policy, PolicyStatus, ReservationTtlOverride, ScopePattern,
+    BudgetTemplate, OveragePolicy, Policy, PolicyStatus, ReservationTtlOverride, ScopePattern,
 };
+
+use serde_json::json;
 
 use super::pure::{Model, Name};
 use crate::harness::admin_fixture::{admin_key, ask};
@@ -32,6 +35,8 @@ pub struct Rule {
     pub priority: i64,
     pub overage: Option<OveragePolicy>,
     pub extensions: Option<i64>,
+    /// What a budget by its template is allocated.
+    pub template: Option<i64>,
     pub active: bool,
 }
 
@@ -71,7 +76,8 @@ impl Model {
     }
 }
 
-fn matches(pattern: &str, path: &str) -> bool {
+/// Whether a policy with this pattern is for a path.
+pub fn matches(pattern: &str, path: &str) -> bool {
     let below = path.find('/').map_or("", |at| &path[at..]);
     match pattern.strip_suffix('*') {
         None => below == pattern,
@@ -79,6 +85,18 @@ fn matches(pattern: &str, path: &str) -> bool {
             .strip_prefix(stem)
             .is_some_and(|rest| !rest.is_empty() && (stem.ends_with('/') || !rest.contains('/'))),
     }
+}
+
+/// The templates of a rule; a pattern for all below a scope has none.
+fn templates(rule: &Rule, pattern: usize) -> Vec<BudgetTemplate> {
+    let allocated = rule.template.filter(|_| !PATTERNS[pattern].ends_with("/*"));
+    let template = |allocated| {
+        let allocated = json!({"unit": "TOKENS", "amount": allocated});
+        let template = json!({"unit": "TOKENS", "allocated": allocated});
+        let template = Json::parse(template.to_string().as_bytes()).expect("JSON");
+        BudgetTemplate::from_json(template).expect("a template")
+    };
+    allocated.map(template).into_iter().collect()
 }
 
 /// Makes or changes the policy of a name, on both sides.
@@ -100,6 +118,7 @@ pub async fn govern(
             priority: Patch::Set(rule.priority),
             commit_overage_policy: rule.overage.map_or(Patch::Clear, Patch::Set),
             reservation_ttl_override: Patch::Set(ttl),
+            budget_templates: Patch::Set(templates(&rule, stored.pattern)),
             status: Some(match rule.active {
                 true => PolicyStatus::Active,
                 false => PolicyStatus::Disabled,
@@ -129,7 +148,7 @@ pub async fn govern(
         commit_overage_policy: rule.overage,
         reservation_ttl_override: Some(ttl),
         rate_limits: None,
-        budget_templates: None,
+        budget_templates: Some(templates(&rule, rule.pattern)),
         effective_from: None,
         effective_until: None,
     };

@@ -146,6 +146,12 @@ impl Model {
     }
 
     pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Outcome {
+        self.with_templates((tenant, path, unit), false, |model| {
+            model.decided(tenant, path, unit, amount)
+        })
+    }
+
+    fn decided(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Outcome {
         if self.closed.contains(&tenant) {
             return Outcome::Deny("TENANT_CLOSED");
         }
@@ -169,6 +175,19 @@ impl Model {
     }
 
     pub fn reserve(
+        &mut self,
+        tenant: usize,
+        path: &str,
+        unit: Unit,
+        amount: i128,
+        requested: Option<OveragePolicy>,
+    ) -> Outcome {
+        self.with_templates((tenant, path, unit), true, |model| {
+            model.hold(tenant, path, unit, amount, requested)
+        })
+    }
+
+    fn hold(
         &mut self,
         tenant: usize,
         path: &str,
@@ -276,6 +295,19 @@ impl Model {
     }
 
     pub fn post(
+        &mut self,
+        tenant: usize,
+        path: &str,
+        unit: Unit,
+        actual: i128,
+        requested: Option<OveragePolicy>,
+    ) -> Outcome {
+        self.with_templates((tenant, path, unit), true, |model| {
+            model.posted(tenant, path, unit, actual, requested)
+        })
+    }
+
+    fn posted(
         &mut self,
         tenant: usize,
         path: &str,
