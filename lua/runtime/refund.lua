@@ -107,7 +107,7 @@ for i, budget in ipairs(budgets) do
     local debt_back = int64_lt(by, debt) and by or debt
     local rest = int64_sub(by, debt_back)
     local spent_back = int64_lt(rest, spent) and rest or spent
-    budget.was_over, budget.over = budget.over, budget.over
+    budget.was_over = budget.over
     if not ledger_move_charge(budget, int64_add(debt_back, spent_back), 0, int64_sub(0, spent_back), int64_sub(0, debt_back)) then
       return {'corrupt', budget.key}
     end

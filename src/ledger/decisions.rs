@@ -114,7 +114,7 @@ fn reason_of(refusal: &Refusal) -> Option<&'static str> {
             R::OfOtherTenant => return None,
             R::Expired(_) => "RESERVATION_EXPIRED",
             R::Finalized { .. } => "RESERVATION_FINALIZED",
-            R::NotCharged(_) => "NOT_CHARGED",
+            R::NotCharged(_) => "INVALID_REQUEST",
             R::RefundTooLarge { .. } => "LIMIT_EXCEEDED",
             R::TooManyExtensions(_) => "MAX_EXTENSIONS_EXCEEDED",
             R::RateLimited { .. } | R::StoredTooMuch { .. } => "LIMIT_EXCEEDED",

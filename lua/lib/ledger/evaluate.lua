@@ -11,7 +11,8 @@ local function evaluate_by_funds(budgets, amount, now)
     if budget.observes then return false end
     if budget.limits then
       local room, end_ms = budget.limits:match('^(%-?%d+) (%d+)\n')
-      room = int64_sub(int64(room), budget.reserved)
+      -- What cannot be read, is named where each window is read.
+      room = room and int64_sub(int64(room), budget.reserved)
       if not room or int64_lt(room, amount) or tonumber(end_ms) <= now then return false end
     end
   end

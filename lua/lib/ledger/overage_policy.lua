@@ -8,7 +8,7 @@ local function overage_policy_of(requested, selected, budgets, settings)
   if selected and selected ~= '-' then return selected end
   local deepest = budgets[#budgets]
   -- A budget that is yet to be created has the one of its template.
-  local own = deepest and (deepest.is_virtual and deepest.overage or deepest.key and budget_field(deepest.key, 'commit_overage_policy'))
+  local own = deepest and (deepest.is_virtual and deepest.overage or budget_field(deepest.key, 'commit_overage_policy'))
   local policy = own and own ~= '-' and own or settings[TENANT_OVERAGE] or 'ALLOW_IF_AVAILABLE'
   return overage_policy_known(policy) and policy or nil
 end

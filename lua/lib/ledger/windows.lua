@@ -13,7 +13,7 @@ local function windows_read(budget, now)
       line:match('^(%d+) (%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%S+) (%S.*)$')
     local window = {limit = int64(limit), used = int64(used), start_ms = start_ms, end_ms = end_ms, from_ms = from_ms,
       length = length, name = name}
-    if not (window.limit and window.used) then error('a limit of ' .. budget.key .. ' cannot be read') end
+    if not (name and window.limit and window.used) then error('a limit of ' .. budget.key .. ' cannot be read') end
     if length ~= '-' and tonumber(end_ms) <= now then
       local start = now - (now - end_ms) % length
       window.used, window.start_ms, window.end_ms = 0, int64_text(start), int64_text(start + length)
@@ -21,6 +21,7 @@ local function windows_read(budget, now)
     end
     windows[#windows + 1] = window
   end
+  if #windows == 0 and budget.limits ~= '' then error('the limits of ' .. budget.key .. ' cannot be read') end
   return windows
 end
 
