@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::ledger_audit::LedgerAudit;
@@ -20,12 +21,13 @@ pub struct Totals {
     pub committed: usize,
     pub released: usize,
     pub overages: usize,
+    pub refunds: usize,
 }
 
 impl Totals {
     /// Adds what a client was granted.
     fn add(&mut self, client: &RandomClient) {
-        let mut estimates = BTreeMap::new();
+        let (mut estimates, mut scopes_of) = (BTreeMap::new(), BTreeMap::new());
         for GrantedRequest {
             path,
             body,
@@ -34,9 +36,17 @@ impl Totals {
         {
             let operation = path.rsplit('/').next().expect("a path");
             let id = path.split('/').nth(3).unwrap_or_default();
+            let id = match operation {
+                "reservations" => response.text("reservation_id"),
+                "events" => response.text("event_id"),
+                _ => id,
+            };
+            if let subject @ Value::Object(_) = &body["subject"] {
+                scopes_of.insert(id.to_owned(), scopes(subject));
+            }
             let charged = match operation {
                 "reservations" => {
-                    let id = response.text("reservation_id").to_owned();
+                    let id = id.to_owned();
                     estimates.insert(id.clone(), response.amount("reserved").expect("an amount"));
                     assert!(self.reservations.insert(id), "one key, one reservation");
                     continue;
@@ -53,20 +63,33 @@ impl Totals {
                     charged
                 }
                 "events" => {
-                    let id = response.text("event_id").to_owned();
-                    assert!(self.posts.insert(id), "one key, one event");
+                    assert!(self.posts.insert(id.to_owned()), "one key, one event");
                     let actual = body["actual"]["amount"].as_i64();
                     response.amount("charged").or(actual).expect("an amount")
                 }
+                "refund" => {
+                    self.refunds += 1;
+                    -body["amount"]["amount"].as_i64().expect("an amount")
+                }
                 _ => continue,
             };
-            let root = format!("tenant:{}", client.tenant);
-            let leaf = format!("{root}/workspace:{}", client.workspace);
-            for scope in [root, leaf] {
-                *self.charged.entry(scope).or_default() += charged;
+            for scope in &scopes_of[id] {
+                *self.charged.entry(scope.clone()).or_default() += charged;
             }
         }
     }
+}
+
+/// The scopes of a subject.
+fn scopes(subject: &Value) -> Vec<String> {
+    let mut scopes: Vec<String> = Vec::new();
+    for level in ["tenant", "workspace", "agent"] {
+        if let Some(name) = subject[level].as_str() {
+            let above = scopes.last().map(|scope| format!("{scope}/"));
+            scopes.push(format!("{}{level}:{name}", above.unwrap_or_default()));
+        }
+    }
+    scopes
 }
 
 /// Checks that the ledgers are exactly what the clients were granted, once the last hold has expired: every key has the
@@ -123,6 +146,16 @@ pub async fn check_clients(
         audit.events_of("reservation.commit_overage"),
         totals.overages
     );
+    assert_eq!(audit.events_of("reservation.refunded"), totals.refunds);
+    let is_of_agent = |scope: &str| scope.contains("/agent:");
+    let budgets = audit.ledgers.keys().filter(|(_, scope)| is_of_agent(scope));
+    let created = audit.events.iter().filter(|facts| {
+        facts
+            .get("type")
+            .is_some_and(|found| found == "budget.created")
+            && facts.get("scope").is_some_and(|scope| is_of_agent(scope))
+    });
+    assert_eq!(created.count(), budgets.count(), "each is created once");
     totals
 }
 

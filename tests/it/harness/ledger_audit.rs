@@ -95,6 +95,8 @@ impl LedgerAudit {
                 "RELEASED" | "EXPIRED" => (0, 0),
                 other => panic!("{id} is {other}"),
             };
+            // Only tests without debt refund.
+            let refunded = optional(record, "refunded");
             for depth in text(record, "budgeted").split(' ') {
                 let depth_number: usize = depth.parse().expect("a depth");
                 let levels: Vec<_> = text(record, "scope_path").split('/').collect();
@@ -105,7 +107,7 @@ impl LedgerAudit {
                 let debt = optional(record, &format!("debt.{depth}"));
                 let figures = expected.entry(key).or_default();
                 figures[0] += reserved;
-                figures[1] += charged - debt;
+                figures[1] += charged - debt - refunded;
                 figures[2] += debt;
             }
         }

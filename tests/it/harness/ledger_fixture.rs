@@ -162,6 +162,11 @@ impl LedgerFixture {
             ("base_spent", "0"),
             ("base_debt", "0"),
             ("ledger_id", "ledger"),
+            ("tenant", name),
+            ("scope", scope),
+            ("unit", unit.as_str()),
+            ("created_at_ms", "0"),
+            ("updated_at_ms", "0"),
         ];
         self.set(&key, &fields).await;
         let counts = keys.counts(partition);

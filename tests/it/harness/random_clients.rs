@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use budget_authority::admin::Admin;
+use budget_authority::domain::dialect::Dialect;
+use budget_authority::domain::fields::Read as _;
+use budget_authority::domain::json::Json;
+use budget_authority::domain::policy::{PolicyCreateRequest, ScopePattern};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::admin_fixture::{admin_key, ask};
 use super::ledger_fixture::LedgerFixture;
 use super::response::Response;
 use super::retrying_client::RetryingClient;
@@ -96,12 +102,27 @@ impl RandomClients {
     }
 }
 
-/// The ledgers that clients need: of the tenant and of its three workspaces.
+/// The ledgers that clients need, of the tenant and of its three workspaces, and templates for the agents of these.
 pub async fn seed_ledgers(fixture: &LedgerFixture, tenant: usize, allocated: i64) {
     let name = fixture.callers[tenant].tenant.as_str();
-    let workspaces = (0..3).map(|n| format!("tenant:{name}/workspace:w{n}"));
-    for scope in workspaces.chain([format!("tenant:{name}")]) {
-        fixture.budget_of(tenant, &scope, allocated).await;
+    fixture
+        .budget_of(tenant, &format!("tenant:{name}"), allocated)
+        .await;
+    let admin = Admin::new(fixture.store.clone(), Dialect::Service);
+    for workspace in (0..3).map(|n| format!("tenant:{name}/workspace:w{n}")) {
+        fixture.budget_of(tenant, &workspace, allocated).await;
+        let pattern = format!("{workspace}/agent:*");
+        let policy = json!({
+            "tenant_id": name, "name": pattern, "scope_pattern": pattern,
+            "budget_templates": [{"unit": "TOKENS", "allocated": tokens(allocated)}],
+        });
+        let policy = Json::parse(policy.to_string().as_bytes()).expect("JSON");
+        let policy = PolicyCreateRequest::from_json(policy).expect("a policy");
+        let pattern = ScopePattern::parse(&pattern).expect("a pattern");
+        admin
+            .create_policy(&admin_key(), &policy, &pattern, &ask().request())
+            .await
+            .expect("a new policy");
     }
 }
 
@@ -139,6 +160,7 @@ impl RandomClient {
             4..7 => self.replay_one().await,
             7..9 => drop(self.reserve(amount, 1_000).await),
             9 => self.commit_late(amount).await,
+            10..12 => self.refund_one(amount).await,
             _ => self.reserve_and_finish(amount).await,
         }
     }
@@ -220,6 +242,30 @@ impl RandomClient {
         self.send("/v1/events".to_owned(), body).await
     }
 
+    /// Gives back a part of what one of its requests has charged. Some ask for more than is left of the charge.
+    async fn refund_one(&mut self, amount: i64) {
+        let charges = self.granted.iter().filter_map(|granted| {
+            let id = granted.path.split('/').nth(3).unwrap_or_default();
+            match granted.path.rsplit('/').next().expect("a path") {
+                "commit" => Some(format!("{RESERVATIONS}/{id}/refund")),
+                "events" => {
+                    let id = granted.response.text("event_id");
+                    Some(format!("/v1/usage-events/{id}/refund"))
+                }
+                _ => None,
+            }
+        });
+        let charges: Vec<_> = charges.collect();
+        // A lossy store may know nothing of the charge.
+        if !charges.is_empty() && !self.lossy {
+            let path = charges[rand::random_range(0..charges.len())].clone();
+            let amount = tokens(rand::random_range(0..=amount));
+            let body =
+                json!({"idempotency_key": self.key(), "amount": amount, "reason": "a mistake"});
+            self.send(path, body).await;
+        }
+    }
+
     async fn send(&mut self, path: String, body: Value) -> Response {
         let response = self.client.post(&path, &body).await;
         match response.status {
@@ -231,6 +277,11 @@ impl RandomClient {
                     response,
                 });
             }
+            400 => assert_eq!(
+                response.text("error"),
+                "LIMIT_EXCEEDED",
+                "{path}: {response:?}"
+            ),
             404 => assert!(self.lossy, "{path}: {response:?}"),
             409 => assert_eq!(
                 response.text("error"),
@@ -254,8 +305,14 @@ impl RandomClient {
         format!("{}-{}", self.name, self.keys)
     }
 
+    /// In one of four an agent; its clients begin a new one with every twentieth key.
     fn subject(&self) -> Value {
-        json!({"tenant": self.tenant, "workspace": self.workspace})
+        let agent = (rand::random_range(0..4) == 0).then(|| format!("a{}", self.keys / 20));
+        let mut subject = json!({"tenant": self.tenant, "workspace": self.workspace});
+        if let Some(agent) = agent {
+            subject["agent"] = agent.into();
+        }
+        subject
     }
 }
 

@@ -29,6 +29,17 @@ pub(super) async fn check_balances(app: &TestApp, tenant: usize, totals: &Totals
     }
 }
 
+/// Waits until this many increases of a tenant have ended, each once.
+pub(super) async fn ended(app: &TestApp, tenant: usize, increases: usize) {
+    let counts = within(LIMIT, "the increases end", || async {
+        let recorded = LedgerAudit::read(app, tenant).await;
+        let count = |what| recorded.events_of(&format!("budget.increase_{what}"));
+        let counts = (count("started"), count("ended"));
+        (counts.1 >= increases).then_some(counts).ok_or(counts)
+    });
+    assert_eq!(counts.await, (increases, increases));
+}
+
 /// The ids of a tenant's events, once the API lists all that are recorded.
 pub(super) async fn events_of(app: &TestApp, tenant: usize) -> BTreeSet<String> {
     let recorded = LedgerAudit::read(app, tenant).await;

@@ -39,8 +39,12 @@ const BALLAST_BYTES: usize = 20_000_000;
 pub(super) const ALLOCATED: i64 = 1_000_000_000;
 
 /// The types of the events that receivers get.
-pub(super) const EVENTS: [&str; 3] = [
+pub(super) const EVENTS: [&str; 7] = [
+    "budget.created",
     "budget.funded",
+    "budget.increase_started",
+    "budget.increase_ended",
+    "reservation.refunded",
     "reservation.commit_overage",
     "reservation.expired",
 ];

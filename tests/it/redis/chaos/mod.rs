@@ -27,9 +27,9 @@ use crate::harness::client_audit::check_clients;
 use crate::harness::random_clients::{RESERVATIONS, RandomClient, RandomClients};
 use crate::harness::resharding::Resharding;
 use crate::harness::retrying_client::RetryingClient;
-use crate::harness::runtime_calls::{ask_body, tokens};
+use crate::harness::runtime_calls::{ask_body, tokens, with};
 use crate::harness::{kill_time, seed_of_history, within};
-use checks::{arrived, check_balances, events_of};
+use checks::{arrived, check_balances, ended, events_of};
 use deployment::{DISPATCHERS, Deployment, LARGE, PROCESSES, REPLICAS, Redis, SMALL, TENANTS};
 
 const SECOND_MS: i64 = 1_000;
@@ -107,8 +107,8 @@ impl Chaos {
             }
         }
         stop.store(true, Ordering::Relaxed);
-        let credits = funding.await.expect("every credit is granted");
-        self.check(credits).await;
+        let funded = funding.await.expect("every change is granted");
+        self.check(funded).await;
     }
 
     async fn strike(&mut self, strike: Strike) {
@@ -235,7 +235,7 @@ impl Chaos {
     }
 
     /// Everything is well again, and what clients, operator and receivers know is what is recorded.
-    async fn check(mut self, credits: [i64; 4]) {
+    async fn check(mut self, (credits, increases): ([i64; 4], [usize; 4])) {
         let mut clients = stop(self.clients).await;
         clients[SMALL].push(self.probe);
         self.deployment.well().await;
@@ -243,10 +243,11 @@ impl Chaos {
         let (app, receivers) = (&deployment.app, &deployment.receivers);
         let (mut granted, mut events) = (0, BTreeSet::new());
         for (tenant, clients) in clients.iter().enumerate() {
+            ended(app, tenant, increases[tenant]).await;
             let totals = check_clients(app, tenant, clients).await;
             check_balances(app, tenant, &totals, credits[tenant]).await;
             granted += totals.reservations.len() + totals.posts.len();
-            granted += totals.committed + totals.released;
+            granted += totals.committed + totals.released + totals.refunds;
             let own = events_of(app, tenant).await;
             arrived(&receivers[tenant], &own).await;
             events.extend(own);
@@ -276,31 +277,41 @@ async fn stop(tenants: Vec<RandomClients>) -> Vec<Vec<RandomClient>> {
     stopped
 }
 
-/// Credits all tenants but the small one in turn, until it is stopped; returns how often each.
+/// Credits all tenants but the small one in turn, or increases what they are allocated for some seconds, until it is stopped; returns how
+/// often each was credited, and how often increased.
 async fn fund_until(
     stop: Arc<AtomicBool>,
     operator: RetryingClient,
     funding: Arc<Mutex<()>>,
-) -> [i64; 4] {
-    let mut credits = [0; 4];
+) -> ([i64; 4], [usize; 4]) {
+    let (mut credits, mut increases) = ([0; 4], [0; 4]);
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let tenant = number % SMALL;
         let (name, _) = TENANTS[tenant];
+        let key = format!("change-{number}");
+        let body = json!({"amount": tokens(1), "idempotency_key": key});
+        let is_credit = number / SMALL % 2 == 0;
+        let (change, status, more) = match is_credit {
+            true => ("fund", 200, json!({"operation": "CREDIT"})),
+            // Longer than a request waits for Redis.
+            false => ("increases", 201, json!({"for": "PT5S", "reason": "a peak"})),
+        };
         let path =
-            format!("/v1/admin/budgets/fund?scope=tenant:{name}&unit=TOKENS&tenant_id={name}");
-        let key = format!("credit-{number}");
-        let body = json!({"operation": "CREDIT", "amount": tokens(1), "idempotency_key": key});
-        let change = funding.lock().await;
-        operator.post(&path, &body).await.expect(200);
-        drop(change);
-        credits[tenant] += 1;
+            format!("/v1/admin/budgets/{change}?scope=tenant:{name}&unit=TOKENS&tenant_id={name}");
+        let changing = funding.lock().await;
+        operator.post(&path, &with(body, more)).await.expect(status);
+        drop(changing);
+        match is_credit {
+            true => credits[tenant] += 1,
+            false => increases[tenant] += 1,
+        }
         // The operator funds now and then.
         tokio::time::sleep(Duration::from_millis(rand::random_range(100..300))).await;
     }
-    credits
+    (credits, increases)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
