@@ -1,4 +1,4 @@
-//! Commits and releases while the slot of their tenant moves: what they write, they write at once.
+//! Commits, releases, refunds and budgets by templates while the slot of their tenant moves: what is written, is written at once.
 
 use reqwest::Method;
 use serde_json::json;
@@ -8,7 +8,8 @@ use super::slots::{MovingSlot, repeated_request, repetitions};
 use crate::evidence::fixture::ON;
 use crate::harness::app::TestApp;
 use crate::harness::ledger_audit::LedgerAudit;
-use crate::harness::runtime_calls::tokens;
+use crate::harness::random_clients::RESERVATIONS;
+use crate::harness::runtime_calls::{ask_body, tokens};
 
 /// A ledger in debt, by name alone: without one, the index does not exist, and no commit begins while its slot moves.
 async fn index_a_debt(app: &TestApp) -> String {
@@ -86,5 +87,56 @@ async fn the_end_of_a_hold_queues_its_evidence_once_although_an_index_has_moved(
         assert_eq!(now_queued, queued + 1, "{end}");
         app.run::<()>(&["DEL", &index]).await;
         LedgerAudit::run(app, 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refund_waits_for_migrating_records_and_gives_back_once() {
+    for ledger_first in [false, true] {
+        let (moving, id) = MovingSlot::new().await;
+        let app = &moving.app;
+        app.commit(&id, "c", 200).await.expect(200);
+        let index = index_a_debt(app).await;
+        let resharding =
+            block_in_place(|| moving.begin_move(|key| key.contains(":budget:") == ledger_first));
+        let before = repetitions(app);
+        let body = json!({"idempotency_key": "r", "amount": tokens(80), "reason": "a mistake"});
+        let path = format!("/v1/reservations/{id}/refund");
+        let refunding = moving.send(Method::POST, path, Some(body));
+        repeated_request(&refunding, app, before).await;
+        block_in_place(|| resharding.finish());
+        let response = refunding.await.expect("no panic");
+        assert_eq!(response.amount("charged"), Some(120), "{response:?}");
+        app.run::<()>(&["DEL", &index]).await;
+        let audit = LedgerAudit::run(app, 0).await;
+        assert_eq!(audit.figure("tenant:acme", "spent"), 120);
+        assert_eq!(audit.events_of("reservation.refunded"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_by_a_template_is_created_once_although_its_tenants_keys_move() {
+    let parts: [fn(&str) -> bool; 3] = [
+        |key| key.contains(":budget:"),
+        |key| key.contains(":events:") || key.contains(":audit:"),
+        |key| key.contains(":polic"),
+    ];
+    for (number, first) in parts.into_iter().enumerate() {
+        let (moving, _) = MovingSlot::new().await;
+        let app = &moving.app;
+        let templates = json!([{"unit": "TOKENS", "allocated": tokens(500)}]);
+        let templates = json!({"budget_templates": templates});
+        app.policy("p", "tenant:acme/agent:*", templates).await;
+        let resharding = block_in_place(|| moving.begin_move(first));
+        let before = repetitions(app);
+        let body = ask_body("first", "tenant:acme/agent:bot", 60);
+        let reserving = moving.send(Method::POST, RESERVATIONS.to_owned(), Some(body));
+        repeated_request(&reserving, app, before).await;
+        block_in_place(|| resharding.finish());
+        let response = reserving.await.expect("no panic");
+        assert_eq!(response.status, 200, "{number}: {response:?}");
+        let audit = LedgerAudit::run(app, 0).await;
+        assert_eq!(audit.figure("tenant:acme/agent:bot", "reserved"), 60);
+        assert_eq!(audit.events_of("budget.created"), 1, "{number}");
     }
 }
