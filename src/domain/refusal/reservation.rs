@@ -17,8 +17,8 @@ pub enum ReservationRefusal {
     /// There is no such reservation, or its record has been purged.
     #[error("Resource not found: {}", printable(.0.as_str()))]
     NotFound(ReservationId),
-    /// The reservation belongs to another tenant.
-    #[error("The reservation belongs to another tenant")]
+    /// What the id names belongs to another tenant.
+    #[error("The reservation or usage event belongs to another tenant")]
     OfOtherTenant,
     /// The reservation is past its expiry and grace period.
     #[error("The reservation {} has expired", printable(.0.as_str()))]
