@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::plans::{Passed, Planned, passed, planned};
 use super::policies::{PATTERNS, Rule};
+use super::templates::Terms;
 
 /// An overage policy, or none.
 pub type Overage = Option<OveragePolicy>;
@@ -112,6 +113,8 @@ pub enum Step {
         passed: Passed,
     },
     Refund {
+        /// A usage event, not a reservation.
+        event: bool,
         which: usize,
         amount: i64,
         key: usize,
@@ -164,7 +167,25 @@ fn overage() -> impl Strategy<Value = Overage> {
 fn rule() -> impl Strategy<Value = Rule> {
     let overage = overage();
     let extensions = prop::option::weighted(0.5, 0..3i64);
-    let template = prop::option::weighted(0.4, allocation());
+    let template = (
+        allocation(),
+        limit(),
+        prop::option::of(amount()),
+        any::<[bool; 2]>(),
+        self::overage(),
+    );
+    let template =
+        template.prop_map(
+            |(allocated, limit, window, [renews, observes], overage)| Terms {
+                allocated,
+                limit,
+                window,
+                renews,
+                observes,
+                overage,
+            },
+        );
+    let template = prop::option::weighted(0.4, template);
     let parts = (0..PATTERNS.len(), 0..3i64, overage, extensions, template);
     let active = prop::bool::weighted(0.8);
     (parts, active).prop_map(
@@ -238,7 +259,8 @@ fn other() -> impl Strategy<Value = Step> {
             |((tenant, place, unit), planned)| Step::Plan { tenant, place, unit, planned }),
         5 => (place(), passed()).prop_map(
             |((tenant, place, unit), passed)| Step::Pass { tenant, place, unit, passed }),
-        4 => (0..16usize, amount(), 0..6usize).prop_map(|(which, amount, key)| Step::Refund { which, amount, key }),
+        5 => (prop::bool::weighted(0.4), 0..16usize, amount(), 0..6usize).prop_map(
+            |(event, which, amount, key)| Step::Refund { event, which, amount, key }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         3 => (0..16usize, prop::bool::weighted(0.2)).prop_map(|(which, to_future)| Step::Age { which, to_future }),

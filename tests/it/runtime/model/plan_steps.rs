@@ -29,7 +29,7 @@ const ZONES: [&str; 5] = [
     "Asia/Kathmandu",
 ];
 /// One that the scripts roll, and one that follows a calendar.
-const WINDOWS: [&str; 2] = ["PT80000H", "P9Y"];
+pub const WINDOWS: [&str; 2] = ["PT80000H", "P9Y"];
 const INCREASES_MAX: usize = 8;
 
 pub fn key_of(fixture: &LedgerFixture, (tenant, path, unit): &Name) -> String {

@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 
 use budget_authority::admin::Admin;
 use budget_authority::domain::dialect::Dialect;
-use budget_authority::domain::fields::{Patch, Read as _};
-use budget_authority::domain::json::Json;
+use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::PolicyCreateRequest;
 use budget_authority::domain::policy::PolicyUpdateRequest;
 use budget_authority::domain::policy::{
     BudgetTemplate, OveragePolicy, Policy, PolicyStatus, ReservationTtlOverride, ScopePattern,
 };
 
-use serde_json::json;
-
 use super::pure::{Model, Name};
+use super::templates::Terms;
 use crate::harness::admin_fixture::{admin_key, ask};
 use crate::harness::ledger_fixture::LedgerFixture;
 
@@ -35,8 +33,7 @@ pub struct Rule {
     pub priority: i64,
     pub overage: Option<OveragePolicy>,
     pub extensions: Option<i64>,
-    /// What a budget by its template is allocated.
-    pub template: Option<i64>,
+    pub template: Option<Terms>,
     pub active: bool,
 }
 
@@ -89,14 +86,11 @@ pub fn matches(pattern: &str, path: &str) -> bool {
 
 /// The templates of a rule; a pattern for all below a scope has none.
 fn templates(rule: &Rule, pattern: usize) -> Vec<BudgetTemplate> {
-    let allocated = rule.template.filter(|_| !PATTERNS[pattern].ends_with("/*"));
-    let template = |allocated| {
-        let allocated = json!({"unit": "TOKENS", "amount": allocated});
-        let template = json!({"unit": "TOKENS", "allocated": allocated});
-        let template = Json::parse(template.to_string().as_bytes()).expect("JSON");
-        BudgetTemplate::from_json(template).expect("a template")
-    };
-    allocated.map(template).into_iter().collect()
+    let terms = rule.template.iter();
+    terms
+        .filter(|_| !PATTERNS[pattern].ends_with("/*"))
+        .map(Terms::template)
+        .collect()
 }
 
 /// Makes or changes the policy of a name, on both sides.

@@ -66,6 +66,8 @@ pub struct Model {
     pub held: Vec<Held>,
     pub answered: HashMap<(usize, &'static str, String), (String, Outcome)>,
     pub reservation_of: HashMap<(usize, String), usize>,
+    /// Usage events are committed reservations here.
+    pub event_of: HashMap<(usize, String), usize>,
     pub policies: super::policies::Rules,
     /// Ledgers that a charge took over their limit.
     pub charged_over: HashSet<Name>,
@@ -360,10 +362,13 @@ impl Model {
         };
         match charged {
             Err(reason) => Outcome::Deny(reason),
-            Ok(charged) => Outcome::Done {
-                charged,
-                ledgers: self.snapshot(&names),
-            },
+            Ok(charged) => {
+                self.hold_charged((tenant, unit), &names, policy, charged);
+                Outcome::Done {
+                    charged,
+                    ledgers: self.snapshot(&names),
+                }
+            }
         }
     }
 

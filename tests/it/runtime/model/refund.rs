@@ -1,16 +1,18 @@
-//! Refunds of reservations, on both sides.
+//! Refunds of reservations and usage events, on both sides.
 
 use std::collections::HashMap;
 
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::{RefundRequest, Status};
 use budget_authority::ledger::Charge;
 
-use super::pure::{Model, Name, Outcome};
-use super::sides::{amount_of, charged, hashed, key, pick, refused};
+use super::pure::{Held, Model, Name, Outcome};
+use super::sides::{amount_of, charged, hashed, key, pick, pick_event, refused};
 use crate::harness::admin_fixture::admin_key;
 use crate::harness::ledger_fixture::LedgerFixture;
 
-/// What a reservation has charged.
+/// What a reservation or usage event has charged.
 #[derive(Debug, Clone)]
 pub struct Charged {
     amount: i128,
@@ -57,9 +59,19 @@ impl Periods {
 pub async fn take(
     fixture: &LedgerFixture,
     model: &mut Model,
+    of_event: bool,
     (which, amount, number): (usize, i64, usize),
 ) -> Option<(Outcome, Outcome)> {
-    let (index, tenant, id) = pick(fixture, model, which).await?;
+    let (index, tenant, charge) = match of_event {
+        true => {
+            let (index, tenant, id) = pick_event(fixture, model, which).await?;
+            (index, tenant, Charge::UsageEvent(id))
+        }
+        false => {
+            let (index, tenant, id) = pick(fixture, model, which).await?;
+            (index, tenant, Charge::Reservation(id))
+        }
+    };
     let request = RefundRequest {
         idempotency_key: key(number),
         amount: amount_of(model.held[index].unit, amount),
@@ -67,7 +79,7 @@ pub async fn take(
         metadata: None,
     };
     let request = hashed(request, &format!("refund {amount}"));
-    let (charge, cause) = (Charge::Reservation(id), fixture.cause(tenant));
+    let cause = fixture.cause(tenant);
     let ledger = &fixture.ledger;
     let refund = ledger.refund(&admin_key(), &charge, &request, &cause).await;
     let found = match refund {
@@ -79,7 +91,31 @@ pub async fn take(
 }
 
 impl Model {
-    /// A reservation has charged an amount.
+    /// Keeps what a usage event has charged.
+    pub fn hold_charged(
+        &mut self,
+        (tenant, unit): (usize, Unit),
+        names: &[Name],
+        policy: OveragePolicy,
+        charged: i128,
+    ) {
+        self.held.push(Held {
+            tenant,
+            names: names.to_vec(),
+            unit,
+            estimate: 0,
+            policy,
+            status: Status::Committed,
+            dead: false,
+            finish: None,
+            charged: None,
+            extensions: Vec::new(),
+            extensions_max: 0,
+        });
+        self.has_charged(self.held.len() - 1, charged);
+    }
+
+    /// A reservation or usage event has charged an amount.
     pub fn has_charged(&mut self, index: usize, amount: i128) {
         let epochs = self.held[index].names.iter();
         let epochs = epochs.map(|name| self.periods.epochs.get(name).copied().unwrap_or(0));

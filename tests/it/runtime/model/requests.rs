@@ -340,9 +340,11 @@ impl<'a> Request<'a> {
             Outcome::Refused(_) => false,
         };
         if is_kept {
+            let named = (entry.0, entry.2.clone());
             if is_hold {
-                let named = (entry.0, entry.2.clone());
                 model.reservation_of.insert(named, model.held.len() - 1);
+            } else if is_charge {
+                model.event_of.insert(named, model.held.len() - 1);
             }
             let kept = (payload.clone(), expected.clone());
             model.answered.insert(entry, kept);

@@ -1,8 +1,10 @@
 //! Shared by model and service: parts of requests, reduced replies, and the comparison.
 
+use std::collections::HashMap;
+
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::budget::Balance;
-use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
+use budget_authority::domain::ids::{IdempotencyKey, PostId, ReservationId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::refusal::{
@@ -123,13 +125,32 @@ pub async fn pick(
     model: &Model,
     which: usize,
 ) -> Option<(usize, usize, ReservationId)> {
-    let mut named: Vec<_> = model.reservation_of.iter().collect();
+    let (index, tenant, key) = nth(&model.reservation_of, which)?;
+    let secret = fixture.store.secret().await.expect("the deployment");
+    let id = ReservationId::derive(secret, &fixture.callers[tenant].tenant, &key);
+    Some((index, tenant, id))
+}
+
+/// The same of a usage event.
+pub async fn pick_event(
+    fixture: &LedgerFixture,
+    model: &Model,
+    which: usize,
+) -> Option<(usize, usize, PostId)> {
+    let (index, tenant, key) = nth(&model.event_of, which)?;
+    let secret = fixture.store.secret().await.expect("the deployment");
+    let id = PostId::derive(secret, &fixture.callers[tenant].tenant, &key);
+    Some((index, tenant, id))
+}
+
+fn nth(
+    of: &HashMap<(usize, String), usize>,
+    which: usize,
+) -> Option<(usize, usize, IdempotencyKey)> {
+    let mut named: Vec<_> = of.iter().collect();
     named.sort_by_key(|(_, index)| **index);
     let ((tenant, key), index) = *named.get(which % named.len().max(1))?;
-    let secret = fixture.store.secret().await.expect("the deployment");
-    let key = IdempotencyKey::parse(key).expect("a key");
-    let id = ReservationId::derive(secret, &fixture.callers[*tenant].tenant, &key);
-    Some((*index, *tenant, id))
+    Some((*index, *tenant, IdempotencyKey::parse(key).expect("a key")))
 }
 
 /// Moves an active reservation's deadline into the past.

@@ -64,8 +64,13 @@ pub async fn run(
             };
             outcomes
         }
-        Step::Refund { which, amount, key } => {
-            let taken = refund::take(fixture, model, (which, amount, key)).await;
+        Step::Refund {
+            event,
+            which,
+            amount,
+            key,
+        } => {
+            let taken = refund::take(fixture, model, event, (which, amount, key)).await;
             let Some(outcomes) = taken else {
                 return Ok(());
             };

@@ -1,13 +1,72 @@
 //! Budgets that templates of policies make, in plain arithmetic.
 
 use budget_authority::domain::amount::Unit;
+use budget_authority::domain::fields::Read as _;
+use budget_authority::domain::json::Json;
+use budget_authority::domain::policy::BudgetTemplate;
+use serde_json::json;
 
+use super::draw::Overage;
+use super::plan_steps::WINDOWS;
+use super::plans::Plan;
 use super::policies::{PATTERNS, matches};
 use super::pure::{Model, ModelLedger, Name, Outcome};
 use super::sides::enclosing;
 
 /// The unit of all templates.
 const UNIT: Unit = Unit::Tokens;
+
+/// A template.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    pub allocated: i64,
+    /// Its overdraft limit.
+    pub limit: i64,
+    /// Its limit over a window.
+    pub window: Option<i64>,
+    /// Whether it has a period.
+    pub renews: bool,
+    pub observes: bool,
+    pub overage: Overage,
+}
+
+impl Terms {
+    pub fn template(&self) -> BudgetTemplate {
+        let amount = |amount| json!({"unit": UNIT.as_str(), "amount": amount});
+        let mut template = json!({
+            "unit": UNIT.as_str(), "allocated": amount(self.allocated), "overdraft_limit": amount(self.limit),
+        });
+        if let Some(most) = self.window {
+            let limit =
+                json!({"every": WINDOWS[0], "time_zone": "Europe/Berlin", "amount": amount(most)});
+            template["limits"] = json!([limit]);
+        }
+        if self.renews {
+            template["period"] = json!({"every": "P1M", "time_zone": "Europe/Berlin"});
+        }
+        if self.observes {
+            template["enforcement"] = json!("OBSERVE");
+        }
+        if let Some(overage) = self.overage {
+            template["commit_overage_policy"] = json!(overage.as_str());
+        }
+        let template = Json::parse(template.to_string().as_bytes()).expect("JSON");
+        BudgetTemplate::from_json(template).expect("a template")
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            observes: self.observes,
+            period: self.renews.then_some((self.allocated.into(), 0)),
+            windows: self
+                .window
+                .map(|most| (most.into(), 0))
+                .into_iter()
+                .collect(),
+            ..Plan::default()
+        }
+    }
+}
 
 impl Model {
     /// Judges a request with the budgets that templates would make. They stay where it is to create them, and is done.
@@ -18,12 +77,16 @@ impl Model {
         judge: impl FnOnce(&mut Self) -> Outcome,
     ) -> Outcome {
         let unseen = self.unseen(tenant, path, unit);
-        for (name, allocated) in &unseen {
+        for (name, terms) in &unseen {
             let ledger = ModelLedger {
-                allocated: *allocated,
+                allocated: terms.allocated.into(),
+                limit: terms.limit.into(),
                 ..ModelLedger::default()
             };
             self.ledgers.insert(name.clone(), ledger);
+            self.plans.insert(name.clone(), terms.plan());
+            self.overages
+                .extend(terms.overage.map(|overage| (name.clone(), overage)));
         }
         let mut outcome = judge(self);
         if creates && matches!(outcome, Outcome::Done { .. }) {
@@ -31,6 +94,8 @@ impl Model {
         }
         for (name, _) in &unseen {
             self.ledgers.remove(name);
+            self.plans.remove(name);
+            self.overages.remove(name);
         }
         if let Outcome::Done { ledgers, .. } = &mut outcome {
             ledgers.retain(|(scope, _)| unseen.iter().all(|(name, _)| name.1 != *scope));
@@ -38,8 +103,8 @@ impl Model {
         outcome
     }
 
-    /// The scopes of a path that have a template and no ledger, and what each would be allocated.
-    fn unseen(&self, tenant: usize, path: &str, unit: Unit) -> Vec<(Name, i128)> {
+    /// The scopes of a path that have a template and no ledger, each with its terms.
+    fn unseen(&self, tenant: usize, path: &str, unit: Unit) -> Vec<(Name, Terms)> {
         let names = enclosing(path)
             .into_iter()
             .map(|scope| (tenant, scope, unit));
@@ -54,10 +119,10 @@ impl Model {
                 let segments = PATTERNS[rule.pattern].matches('/').count();
                 let id = std::cmp::Reverse(made.policy_id.as_str());
                 let rank = (rule.priority, segments, made.created_at, id);
-                Some((rank, rule.template?))
+                Some((rank, rule.template.as_ref()?))
             });
-            let (_, allocated) = ranked.max_by_key(|(rank, _)| *rank)?;
-            Some((name, allocated.into()))
+            let (_, terms) = ranked.max_by_key(|(rank, _)| *rank)?;
+            Some((name, terms.clone()))
         };
         unseen.filter_map(with_template).collect()
     }
