@@ -37,7 +37,7 @@ object! {
         pub reserved: Amount,
         /// Charged amount. Only when committed.
         pub committed: Option<Amount>,
-        /// What was given back of the charge. Absent without a refund.
+        /// What was given back of the charge. Absent without a refund, and in the Cycles dialect.
         pub refunded: Option<Amount>,
         /// When it was created, in milliseconds since the epoch.
         pub created_at_ms: i64 { range: 0.. },

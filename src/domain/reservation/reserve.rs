@@ -87,7 +87,7 @@ object! {
         pub reason_code: Option<String> { chars: ..=128 },
         /// How long to wait before asking again, in milliseconds.
         pub retry_after_ms: Option<i64> { range: 0.. },
-        /// What budgets that only observe would have refused.
+        /// What budgets that only observe would have refused. Not in the Cycles dialect.
         pub observed: Option<Vec<ObservedRefusal>>,
         /// Where the signed evidence can be read.
         pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },

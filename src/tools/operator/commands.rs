@@ -109,7 +109,7 @@ commands! {
     "policy disable"      UpdatePolicy               Show    "!* status=DISABLED"        "Stop applying a policy";
     "policy enable"       UpdatePolicy               Show    "!* status=ACTIVE"          "Apply a disabled policy again";
     "reservation list"    ListReservations           List    "tenant! limit:50"          "List a tenant's reservations, the newest first"
-        => "RESERVATION=reservation_id, STATUS=status, SCOPE=scope_path, RESERVED=reserved, CREATED=created_at_ms"
+        => "RESERVATION=reservation_id, STATUS=status, SCOPE=scope_path, RESERVED=reserved, CHARGED=committed, REFUNDED=refunded, CREATED=created_at_ms"
         "no reservations";
     "reservation show"    GetReservation             Show    ""                          "Show one reservation";
     "reservation release" ReleaseReservation         Show    ""                          "Release a reservation on behalf of its owner";

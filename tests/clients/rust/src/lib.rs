@@ -52,8 +52,11 @@ impl Tenant {
         let tenant = joined(json!({"tenant_id": name, "name": name}), settings);
         admin(Method::POST, "/v1/admin/tenants", tenant).await;
         let scope = format!("tenant:{name}");
+        // Period and limits are members that the protocol does not have: clients must not notice them.
+        let most = json!({"unit": "TOKENS", "amount": i64::MAX});
         let made = json!({
             "tenant_id": name, "scope": scope, "unit": "TOKENS", "allocated": {"unit": "TOKENS", "amount": allocated},
+            "period": {"every": "P1Y"}, "limits": [{"every": "P1Y", "time_zone": "Europe/Berlin", "amount": most}],
         });
         admin(Method::POST, "/v1/admin/budgets", joined(made, budget)).await;
         let mut tenant = Self {
