@@ -42,6 +42,7 @@ pub(crate) mod rules;
 pub(crate) mod scope_filters;
 mod statements;
 pub(crate) mod stored_bytes;
+mod template_changes;
 mod templates;
 pub(crate) mod thresholds;
 pub(crate) mod turns;

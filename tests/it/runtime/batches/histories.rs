@@ -68,8 +68,9 @@ async fn history(groups: &[Vec<Step>]) -> Result<(), String> {
         let unsigned = fixture.store.keys().unsigned(fixture.callers[0].partition);
         let entries: i64 = fixture.run(&["XLEN", &unsigned]).await;
         let is_attested = |status| matches!(status, Status::Committed | Status::Released);
-        let ends = model.held.iter().filter(|it| is_attested(it.status));
-        let least = model.held.len() + ends.count();
+        let reservations = model.reservation_of.values();
+        let ends = reservations.filter(|index| is_attested(model.held[**index].status));
+        let least = model.reservation_of.len() + ends.count();
         assert!(
             entries >= least as i64,
             "{entries} entries of evidence, not {least}"
