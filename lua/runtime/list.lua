@@ -1,25 +1,26 @@
 #!lua flags=no-writes,allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/runtime/read.rs.
-Reads up to a number of a tenant's reservations in the order of indexes, from a position on.
+Reads up to a number of a tenant's reservations or usage events in the order of indexes, from a position on.
 
 Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The
 fields of a row are an empty array where the key holds no hash.
 
 KEYS[1]    read  api_key     hash  apikey:<key_id>
 KEYS[2]    read  tenant_key  hash  tenant:<tenant>
-KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant> | due:<tenant>:other_graces
+KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | usage_events:<tenant>:<day> | due:<tenant> | due:<tenant>:other_graces
 built      read              hash  rsv:<reservation_id>
+built      read              hash  usage_event:<event_id>
 
-ARGV[1]    reservation_prefix  prefix rsv:
-ARGV[2]    key_hash            text         Of the API key; empty for the admin key.
-ARGV[3]    tenant              text
-ARGV[4]    direction           text         asc or desc.
-ARGV[5]    rows                int64        How many at most.
-ARGV[6]    low                 int64        Lowest score.
-ARGV[7]    high                int64        Highest score.
-ARGV[8]    after_id            text or ''
+ARGV[1]    key_hash       text        Of the API key; empty for the admin key.
+ARGV[2]    tenant         text
+ARGV[3]    direction      text        asc or desc.
+ARGV[4]    rows           int64       How many at most.
+ARGV[5]    low            int64       Lowest score.
+ARGV[6]    high           int64       Highest score.
+ARGV[7]    after_id       text or ''
     In the first index, of the score where the walk starts, the rows up to this id were seen.
-ARGV[9..]  names               to the end
+ARGV[8]    record_prefix  text        Of reservations or of usage events.
+ARGV[9..]  names          to the end
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | listed now_ms scope_filter longest_life_ms complete index_id_score_fields
@@ -27,7 +28,7 @@ Writes:
   Nothing.
 ]]
 local api_key, tenant_key = unpack(KEYS, 1, 2)
-local reservation_prefix, key_hash, tenant, direction, rows, low, high, after_id = unpack(ARGV, 1, 8)
+local key_hash, tenant, direction, rows, low, high, after_id, record_prefix = unpack(ARGV, 1, 8)
 local indexes_from = 3
 local names_from = 9
 -- End of the signature.
@@ -92,7 +93,7 @@ for i = indexes_from, #KEYS do
   end
   local page, complete = index_page(KEYS[i], rows - taken, i == indexes_from and after_id ~= '')
   for at = 1, #page, 2 do
-    local n, fields = #reply, hash_fields(reservation_prefix .. page[at], unpack(ARGV, names_from))
+    local n, fields = #reply, hash_fields(record_prefix .. page[at], unpack(ARGV, names_from))
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i - indexes_from + 1, page[at], page[at + 1], fields.err and {} or fields
   end
   taken = taken + #page / 2

@@ -203,18 +203,20 @@ impl FromRequestParts<AppState> for RuntimeCaller {
     }
 }
 
-/// The reservation that the path names.
+/// The usage event that the path names.
 impl FromRequestParts<AppState> for PostId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
         let id = id.ok().and_then(|id| Self::parse(&id.0));
-        let message = "There is no such usage event";
-        id.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, Code::NotFound, message))
+        id.ok_or_else(|| {
+            ApiError::invalid("Validation failed: event_id: must have 1 to 128 characters")
+        })
     }
 }
 
+/// The reservation that the path names.
 impl FromRequestParts<AppState> for ReservationId {
     type Rejection = ApiError;
 

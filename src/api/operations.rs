@@ -14,7 +14,7 @@ use crate::api::admin::{
 };
 use crate::api::evidence;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::runtime::{self, refunds, reservations};
+use crate::api::runtime::{self, refunds, reservations, usage_events};
 use crate::domain::api_key::permission::Permission;
 
 /// `Id METHOD "path" callers(Permission) module::DECLARATION;`. `callers` is `admin` (the admin key alone), `tenant` (an API
@@ -66,6 +66,8 @@ operations! {
         CommitReservation           POST   "/v1/reservations/{reservation_id}/commit"         tenant(ReservationsCommit)  runtime::COMMIT;
         ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::RELEASE;
         RefundReservation           POST   "/v1/reservations/{reservation_id}/refund"         both(BudgetsWrite)          refunds::RESERVATION;
+        ListUsageEvents             GET    "/v1/usage-events"                                 both(ReservationsList)      usage_events::LIST;
+        GetUsageEvent               GET    "/v1/usage-events/{event_id}"                      both(ReservationsList)      usage_events::GET;
         RefundUsageEvent            POST   "/v1/usage-events/{event_id}/refund"               both(BudgetsWrite)          refunds::USAGE_EVENT;
         ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::EXTEND;
         CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::CREATE_EVENT;

@@ -17,6 +17,7 @@ use super::unknown_callers::{self, KEPT_MAX};
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::reservation::USAGE_EVENT_DAYS_MIN;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::metrics::metrics;
 use crate::store::dispatcher::poll::{Due, unreadable};
@@ -33,9 +34,8 @@ const IDEMPOTENCY_ROWS: usize = 100;
 /// Pages of one kind of records that one pass examines of a day; the next pass resumes there.
 const PAGES_PER_DAY: usize = 50;
 
-/// Usage events are kept at least this long, because a client may retry the charge of a lost reservation for days and must
-/// get a replay.
-const USAGE_EVENTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
+const USAGE_EVENTS_KEPT_MIN: Duration =
+    Duration::from_secs(USAGE_EVENT_DAYS_MIN.unsigned_abs() * 86_400);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;

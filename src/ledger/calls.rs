@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::Ledger;
 use super::decisions::DecidedBy;
+use super::get::NamedRecord;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
-use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicySelection};
 use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
 use crate::domain::scope::{Level, ScopePath};
@@ -48,22 +49,18 @@ impl Ledger {
     pub(super) async fn refuse_foreign(
         &self,
         caller: &RuntimeCaller,
-        reservation_id: &ReservationId,
+        named: impl Into<NamedRecord<'_>>,
         permission: &str,
     ) -> Result<(), StoreError> {
-        let partition = reservation_id.partition();
+        let named = named.into();
+        let partition = named.partition;
         let Some(partition) = partition.filter(|partition| *partition != caller.partition) else {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
         self.store.extra_round_trip(ExtraRoundTrip::ForeignId);
-        self.read_reservation(
-            ScriptCaller::TRUSTED,
-            partition,
-            reservation_id,
-            &["status"],
-        )
-        .await?;
+        let (reader, names) = (ScriptCaller::TRUSTED, ["status"]);
+        self.read_record(reader, partition, named, &names).await?;
         Err(ReservationRefusal::OfOtherTenant.into())
     }
 
@@ -296,6 +293,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::domain::amount::{Amount, Unit};
+    use crate::domain::ids::ReservationId;
     use crate::signatures::SIGNATURES;
 
     #[test]

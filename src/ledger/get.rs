@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use crate::domain::amount::Amount;
+use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::evidence::ReservationEvidence;
 use crate::domain::fields::object;
@@ -49,6 +50,8 @@ object! {
         pub scope_path: ScopePath,
         /// Every scope that encloses the subject, root first.
         pub affected_scopes: Vec<ScopePath>,
+        /// The API key that created it. In the Cycles dialect only in a list, on request.
+        pub key_id: Option<KeyId>,
         /// Data that the client sent with the create. In a list only on request.
         pub metadata: Option<FreeObject>,
         /// Data that the client sent with the commit. In a list only on request.
@@ -58,8 +61,29 @@ object! {
     }
 }
 
+/// The record that an id names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedRecord<'a> {
+    /// The text of the id, also of a usage event.
+    pub id: &'a ReservationId,
+    /// The partition that it names, if it names one.
+    pub partition: Option<Partition>,
+    /// Whether it is a usage event.
+    pub is_event: bool,
+}
+
+impl<'a> From<&'a ReservationId> for NamedRecord<'a> {
+    fn from(id: &'a ReservationId) -> Self {
+        Self {
+            id,
+            partition: id.partition(),
+            is_event: false,
+        }
+    }
+}
+
 /// The fields of a record that every read needs. Metadata is read on request. Evidence needs these and more.
-pub(super) const FIELDS: [&str; 15] = [
+pub(super) const FIELDS: [&str; 16] = [
     "status",
     "unit",
     "estimate",
@@ -75,6 +99,7 @@ pub(super) const FIELDS: [&str; 15] = [
     "expires_at_ms",
     "grace_ms",
     "finalized_at_ms",
+    "key_id",
 ];
 
 impl Reservation {
@@ -105,6 +130,7 @@ impl Reservation {
             finalized_at_ms: record.optional("finalized_at_ms")?,
             affected_scopes: scope_path.with_parents().collect(),
             scope_path,
+            key_id: record.get("key_id").and_then(KeyId::parse),
             metadata: record.optional("metadata")?,
             committed_metadata: record.optional("committed_metadata")?,
             evidence: None,
@@ -148,7 +174,7 @@ impl Ledger {
     /// The fields of a record that a reservation is made of, with `more` of them, or with its evidence.
     pub(super) fn fields(&self, evidence: bool, more: &[&'static str]) -> Vec<&'static str> {
         match evidence && self.attests() {
-            true => [&statements::FIELDS[..], &["refunded"]].concat(),
+            true => [&statements::FIELDS[..], &["refunded", "key_id"]].concat(),
             false => [&FIELDS[..], more].concat(),
         }
     }
@@ -180,15 +206,29 @@ impl Ledger {
         reservation_id: &ReservationId,
         names: &[&str],
     ) -> Result<(i64, Record), StoreError> {
+        self.read_record(caller, partition, reservation_id.into(), names)
+            .await
+    }
+
+    /// The same of a usage event as well.
+    pub(super) async fn read_record(
+        &self,
+        caller: ScriptCaller<'_>,
+        partition: Partition,
+        named: NamedRecord<'_>,
+        names: &[&str],
+    ) -> Result<(i64, Record), StoreError> {
+        let id = Some(named.id.as_str());
         let call = Get {
             partition,
             caller,
-            reservation_id,
+            reservation_id: id.filter(|_| !named.is_event),
+            event_id: id.filter(|_| named.is_event),
             names,
         };
         let found = self.store.run(Lane::Request, &call).await;
         let GetReply::Found { now_ms, fields } =
-            RuntimeTarget::reservation(reservation_id).named(found)?;
+            RuntimeTarget::reservation(named.id).named(found)?;
         Ok((now_ms, fields_of(names, fields.0).unwrap_or_default()))
     }
 }

@@ -20,6 +20,7 @@ pub use balances::{BalanceFilter, BalanceQuery};
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
+pub use list::{UsageEvent, UsageEventFilter, UsageEventPage, UsageEventQuery, UsageEventSort};
 pub use refund::Charge;
 pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};

@@ -84,7 +84,7 @@ impl Ledger {
                 rate_limits: rate_limits(policy, stored.as_deref()),
                 evidence: draft.as_ref().and_then(Draft::lines),
                 facts: Counted(&facts),
-                kept: kept(request, policy),
+                kept: kept(caller, request, policy),
             }
         };
         let replay = Replay {
@@ -147,7 +147,11 @@ impl Ledger {
 }
 
 /// Fields that only the record keeps, such as the policy that applied.
-fn kept<'a>(request: &'a ReservationCreateRequest, policy: Option<&Policy>) -> facts::Facts<'a> {
+fn kept<'a>(
+    caller: &'a RuntimeCaller,
+    request: &'a ReservationCreateRequest,
+    policy: Option<&Policy>,
+) -> facts::Facts<'a> {
     let counting = policy.filter(|policy| policy.rate_limits.max_commits_per_minute.is_some());
     let caps = policy.and_then(|policy| policy.caps.as_ref());
     facts::present([
@@ -155,6 +159,7 @@ fn kept<'a>(request: &'a ReservationCreateRequest, policy: Option<&Policy>) -> f
             "idempotency_key",
             Some(Cow::from(request.idempotency_key.as_str())),
         ),
+        ("key_id", Some(caller.key_id.as_str().into())),
         (
             "metadata",
             request.metadata.as_ref().map(|it| it.as_str().into()),

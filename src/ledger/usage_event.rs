@@ -103,6 +103,8 @@ impl Ledger {
             ),
         ]));
         let (unit, context) = (request.actual.unit(), cause.lines());
+        let stored_bytes = self.counted_bytes(bytes_of(&kept));
+        kept.push(("key_id", caller.key_id.as_str().into()));
         let call = |attempt: &Attempt| UsageEvent {
             caller,
             budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
@@ -120,7 +122,7 @@ impl Ledger {
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,
             templates: self.template_words(&attempt.policy, unit),
-            stored_bytes: self.counted_bytes(bytes_of(&kept)),
+            stored_bytes: stored_bytes.clone(),
             kept: &kept,
         };
         let replay = Replay {

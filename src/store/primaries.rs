@@ -57,7 +57,8 @@ impl Store {
         let call = Get {
             partition: Partition::FIRST,
             caller: ScriptCaller::TRUSTED,
-            reservation_id: &no_reservation,
+            reservation_id: Some(no_reservation.as_str()),
+            event_id: None,
             names: &[],
         };
         match timeout(limit, self.run(Lane::Request, &call)).await {

@@ -168,7 +168,7 @@ impl Refusal {
                 "the API key of `admin call` comes from --api-key or BUDGET_API_KEY; `admin key list` shows which keys are active"
             }
             (_, "BUDGET_NOT_FOUND") => {
-                "`admin budget tree --tenant ID` shows the budgets that exist, each with its unit; `--unit UNIT` names another one"
+                "`admin budget tree --tenant ID` shows the budgets that exist, each with its unit; `--unit` chooses one"
             }
             (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that exist",
             (_, "WEBHOOK_NOT_FOUND") => "`admin webhook list` shows the webhooks that exist",

@@ -2,6 +2,7 @@
 
 pub mod refunds;
 pub mod reservations;
+pub mod usage_events;
 
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::api::state::AppState;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::dialect::Dialect;
-use crate::domain::ids::ReservationId;
+use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::refusal::AccessRefusal;
 use crate::domain::reservation::{
     CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, RefundRequest,
@@ -27,7 +28,7 @@ use crate::ledger::{
     BalanceFilter, EventCreateRequest, EventCreateResponse, ReservationExtendRequest,
     ReservationExtendResponse,
 };
-use crate::listing::OneOrder;
+use crate::listing::{ListQuery, OneOrder};
 use crate::store::StoreError;
 
 runtime_bodies!(
@@ -146,6 +147,41 @@ async fn own_tenant(
     }
     state.ledger.authenticate(caller, "").await?;
     Err(StoreError::from(AccessRefusal::OtherTenant).into())
+}
+
+/// Binds the cursors of a list to its tenant; `None` when no tenant of the given name can exist.
+///
+/// # Errors
+/// Refused is another tenant than the key's, and a cursor of another list.
+async fn bind_tenant<L: List>(
+    call: &mut ListCall<L>,
+    named: Option<&str>,
+) -> Result<Option<(TenantId, ListQuery<L::Filter, L::Sort>)>, ApiError> {
+    let Some(tenant) = tenant_of(&call.caller, named)? else {
+        return Ok(None);
+    };
+    if let Caller::Tenant(caller) = &call.caller {
+        own_tenant(&call.state, caller, named).await?;
+    }
+    call.list.bind("tenant", &tenant);
+    let (ledger, query) = (&call.state.ledger, call.query().await);
+    // Without the permission to list, the client does not learn what is wrong with a cursor either.
+    if let (Err(_), Caller::Tenant(caller)) = (&query, &call.caller) {
+        let permission = call.operation.callers.permission();
+        ledger.authenticate(caller, permission).await?;
+    }
+    Ok(Some((tenant, query?)))
+}
+
+/// The tenant whose rows are listed; `None` when no tenant of the given name can exist.
+fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, ApiError> {
+    match (caller, named) {
+        (Caller::Tenant(caller), _) => Ok(Some(caller.tenant.clone())),
+        (Caller::Admin(_), Some(named)) => Ok(TenantId::parse(named)),
+        (Caller::Admin(_), None) => Err(ApiError::invalid(
+            "tenant query parameter is required when using admin key authentication",
+        )),
+    }
 }
 
 list_response! {

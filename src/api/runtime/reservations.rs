@@ -7,11 +7,10 @@ use crate::api::errors::ApiError;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, Plane, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::runtime::own_tenant;
-use crate::api::runtime::shows_extensions;
+use crate::api::runtime::{bind_tenant, shows_extensions};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::ledger::{Include, Reservation, ReservationFilter, ReservationSort};
 
 list_response! {
@@ -71,25 +70,25 @@ impl List for Reservations {
     }
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
-        let named = call.list.filter.tenant.as_deref();
-        let Some(tenant) = tenant_of(&call.caller, named)? else {
+        let named = call.list.filter.tenant.clone();
+        let Some((tenant, query)) = bind_tenant(call, named.as_deref()).await? else {
             return Ok(call.list.empty_page());
         };
-        if let Caller::Tenant(caller) = &call.caller {
-            own_tenant(&call.state, caller, named).await?;
-        }
-        call.list.bind("tenant", &tenant);
-        let (ledger, query) = (&call.state.ledger, call.query().await);
-        // Without the permission to list, the client does not learn what is wrong with a cursor either.
-        if let (Err(_), Caller::Tenant(caller)) = (&query, &call.caller) {
-            let permission = call.operation.callers.permission();
-            ledger.authenticate(caller, permission).await?;
-        }
-        let mut page = ledger.list(&call.caller, &tenant, &query?).await?;
+        let ledger = &call.state.ledger;
+        let mut page = ledger.list(&call.caller, &tenant, &query).await?;
+        let shows_key = query.filter.include.key_id;
         for row in &mut page.rows {
-            row.refunded = row.refunded.filter(|_| shows_extensions(&call.state));
+            in_dialect(row, &call.state, shows_key);
         }
         Ok(page)
+    }
+}
+
+/// Leaves out what clients of the other dialect do not know.
+fn in_dialect(row: &mut Reservation, state: &AppState, shows_key: bool) {
+    if !shows_extensions(state) {
+        row.refunded = None;
+        row.key_id = row.key_id.take().filter(|_| shows_key);
     }
 }
 
@@ -100,7 +99,7 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
             "name": "include",
             "in": "query",
             "required": false,
-            "description": "Additional members of each row: `metadata`, `committed_metadata`, `evidence`.",
+            "description": "Additional members of each row: `metadata`, `committed_metadata`, `evidence`; and `key_id`, where rows do not have it anyway.",
             "style": "form",
             "explode": false,
             "schema": {"type": "array", "items": {"type": "string"}},
@@ -112,6 +111,7 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
             "metadata" => include.metadata = true,
             "committed_metadata" => include.committed_metadata = true,
             "evidence" => include.evidence = true,
+            "key_id" => include.key_id = true,
             _ => {}
         }
     }
@@ -120,17 +120,6 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
 
 pub(in crate::api) const LIST: Declaration =
     list::<Reservations>("Lists reservations", "A page of reservations.");
-
-/// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.
-fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, ApiError> {
-    match (caller, named) {
-        (Caller::Tenant(caller), _) => Ok(Some(caller.tenant.clone())),
-        (Caller::Admin(_), Some(named)) => Ok(TenantId::parse(named)),
-        (Caller::Admin(_), None) => Err(ApiError::invalid(
-            "tenant query parameter is required when using admin key authentication",
-        )),
-    }
-}
 
 pub(in crate::api) const GET: Declaration = declare!(get_reservation, "Gets a reservation")
     .returns::<Reservation>(200, "The reservation.")
@@ -142,7 +131,7 @@ async fn get_reservation(
     id: ReservationId,
 ) -> Returns<Reservation> {
     let mut reservation = state.ledger.get(&caller, &id).await?;
-    reservation.refunded = reservation.refunded.filter(|_| shows_extensions(&state));
+    in_dialect(&mut reservation, &state, false);
     Ok(CheckedJson::ok(reservation))
 }
 
@@ -150,7 +139,7 @@ async fn get_reservation(
 mod tests {
     use super::*;
     use crate::api::list::{ListRequest, query_of};
-    use crate::domain::ids::DeploymentSecret;
+    use crate::domain::ids::{DeploymentSecret, TenantId};
     use crate::domain::rows;
     use crate::listing::{Page, Position, Sort};
 
@@ -223,6 +212,7 @@ mod tests {
             metadata,
             committed_metadata,
             evidence,
+            key_id: false,
         };
         for (query, include) in [
             ("include=metadata,%20,bogus,", include(true, false, false)),

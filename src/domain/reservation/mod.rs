@@ -24,6 +24,10 @@ pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000
 /// How long after expiry a commit still counts, where a request does not say, in milliseconds.
 pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
 
+/// Usage events are kept at least this many days, because a client may retry the charge of a lost reservation for days and must get a
+/// replay.
+pub const USAGE_EVENT_DAYS_MIN: i64 = 7;
+
 words! {
     /// Status of a reservation.
     Status: "SCREAMING_SNAKE_CASE" {

@@ -1,5 +1,6 @@
 //! Lists a tenant's reservations: along an index where there is one, else gathered and sorted within a bound.
 
+mod usage_events;
 mod walk;
 
 use tokio::task::yield_now;
@@ -20,6 +21,9 @@ use crate::listing::{
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
 use crate::store::{ExtraRoundTrip, Lane, StoreError, outcome};
+pub use usage_events::{
+    UsageEvent, UsageEventFilter, UsageEventPage, UsageEventQuery, UsageEventSort,
+};
 use walk::{ExpiryWalk, LIFE_DAYS, ReservationIndex, ReservationWalk};
 
 orders! {
@@ -75,6 +79,8 @@ pub struct Include {
     pub committed_metadata: bool,
     /// `evidence`.
     pub evidence: bool,
+    /// `key_id`, in the dialect whose rows have it only on request.
+    pub key_id: bool,
 }
 
 /// A query of the list of reservations. A position has the value that they are sorted by, and the id.

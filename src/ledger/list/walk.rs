@@ -14,7 +14,7 @@ use crate::store::target::Target as _;
 use crate::store::{Day, ExtraRoundTrip, Lane, StoreError};
 
 /// Days that one script call looks into.
-const STEP_DAYS: usize = 96;
+pub(super) const STEP_DAYS: usize = 96;
 /// How much longer than retention a reservation is usually kept: its own life, extensions included. Where one lives longer,
 /// `extend.lua` keeps that with its tenant.
 pub(super) const LIFE_DAYS: i64 = 42;
@@ -126,6 +126,7 @@ impl ReservationWalk<'_> {
             low,
             high,
             after_id: range.after_id(),
+            record_prefix: keys.reservation(""),
             names: &FIELDS,
         };
         RuntimeTarget::default().named(store.run(Lane::Background, &call).await)

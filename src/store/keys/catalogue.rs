@@ -79,7 +79,7 @@ keys! { partition {
     /// Fields: `status` (`ACTIVE`, `COMMITTED`, `RELEASED`, `EXPIRED`, or `DRY_RUN`), `create_hash`, `tenant`, `unit`,
     /// `estimate`, `scope_path`, `budgeted` (depths of the scopes that have a ledger; the root is 1), `overage_policy`,
     /// `created_at_ms`, `expires_at_ms`, `grace_ms`, `max_extensions`, `action_kind`, `action_name`, *`action_tags`*,
-    /// *`subject`* (only if the scope path leaves it open), `idempotency_key`, *`metadata`*, *`create_inputs`* (for
+    /// *`subject`* (only if the scope path leaves it open), `idempotency_key`, *`key_id`* (the API key that created it), *`metadata`*, *`create_inputs`* (for
     /// evidence, as `inputs` of `unsigned`), *`policy_id`* and *`caps`* of the policy that applied, *`counting_policy`* (the same
     /// id, if that policy counts commits), and `create.<depth>`:
     /// each ledger after it, as `allocated spent reserved [debt limit over]`.

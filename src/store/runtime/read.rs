@@ -2,7 +2,7 @@
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
-use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::policy::PolicyId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
@@ -26,10 +26,14 @@ signature! {
 }
 
 signature! {
-    /// Reads fields of one reservation.
+    /// Reads fields of one reservation or usage event.
     GET: Get -> GetReply = "runtime/get", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: ScriptCaller<'a>, key_id of caller, reservation_id: &'a ReservationId }
-    keys of partition { read api_key(key_id), reservation(reservation_id); }
+    names {
+        partition: Partition, caller: ScriptCaller<'a>, key_id of caller, reservation_id: Option<&'a str>, event_id: Option<&'a str>
+    }
+    keys of partition {
+        read api_key(key_id), record: reservation(reservation_id) when reservation_id, record: usage_event(event_id) when event_id;
+    }
     args {
         key_hash of caller,
         /// Empty for the admin key.
@@ -44,15 +48,15 @@ signature! {
 }
 
 signature! {
-    /// Reads up to a number of a tenant's reservations in the order of indexes, from a position on.
+    /// Reads up to a number of a tenant's reservations or usage events in the order of indexes, from a position on.
     ///
     /// Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The
     /// fields of a row are an empty array where the key holds no hash.
     LIST: List -> ListReply = "runtime/list", flags "no-writes,allow-oom";
     names { caller: ScriptCaller<'a>, key_id of caller }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
-    each { read indexes: reservations | due | other_graces }
-    builds { read reservation() }
+    each { read indexes: reservations | usage_events | due | other_graces }
+    builds { read reservation, usage_event }
     args {
         key_hash of caller,
         tenant: &'a TenantId,
@@ -64,6 +68,8 @@ signature! {
         high: i64,
         /// In the first index, of the score where the walk starts, the rows up to this id were seen.
         after_id: Option<&'a str>,
+        /// Of reservations or of usage events.
+        record_prefix: String,
         names: &'a [&'a str],
     }
     replies {

@@ -108,13 +108,17 @@ commands! {
     "policy update"       UpdatePolicy               Change  "clear:description,priority,caps,commit_overage_policy,reservation_ttl_override,rate_limits,effective_from,effective_until" "Change a policy";
     "policy disable"      UpdatePolicy               Show    "!* status=DISABLED"        "Stop applying a policy";
     "policy enable"       UpdatePolicy               Show    "!* status=ACTIVE"          "Apply a disabled policy again";
-    "reservation list"    ListReservations           List    "tenant! limit:50"          "List a tenant's reservations, the newest first"
-        => "RESERVATION=reservation_id, STATUS=status, SCOPE=scope_path, RESERVED=reserved, CHARGED=committed, REFUNDED=refunded, CREATED=created_at_ms"
+    "reservation list"    ListReservations           List    "tenant! limit:50 include:key_id" "List a tenant's reservations, the newest first"
+        => "RESERVATION=reservation_id, STATUS=status, SCOPE=scope_path, RESERVED=reserved, CHARGED=committed, REFUNDED=refunded, KEY=key_id, CREATED=created_at_ms"
         "no reservations";
     "reservation show"    GetReservation             Show    ""                          "Show one reservation";
     "reservation release" ReleaseReservation         Show    ""                          "Release a reservation on behalf of its owner";
     "reservation refund"  RefundReservation          Show    "amount reason!"            "Give back a part of what a reservation charged";
-    "event refund"        RefundUsageEvent           Show    "amount reason!"            "Give back a part of what a usage event charged";
+    "usage-event list"    ListUsageEvents            List    "tenant! limit:50"          "List a tenant's usage events, the newest first"
+        => "EVENT=event_id, SCOPE=scope_path, CHARGED=charged, REFUNDED=refunded, KEY=key_id, CREATED=created_at_ms"
+        "no usage events";
+    "usage-event show"    GetUsageEvent              Show    ""                          "Show one usage event";
+    "usage-event refund"  RefundUsageEvent           Show    "amount reason!"            "Give back a part of what a usage event charged";
     "webhook create"      CreateWebhookSubscription  Show    "receiver"                  "Subscribe a receiver to events; only this shows its signing secret";
     "webhook list"        ListWebhookSubscriptions   List    ""                          "List subscriptions"
         => "SUBSCRIPTION=subscription_id, TENANT=tenant_id, STATUS=status, FAILURES=consecutive_failures:number, URL=url, TYPES=event_types, CATEGORIES=event_categories"
@@ -141,12 +145,16 @@ commands! {
 }
 
 /// Words and descriptions of the groups of commands.
-const GROUPS: [(&str, &str); 10] = [
+const GROUPS: [(&str, &str); 11] = [
     ("tenant", "Tenants: they own budgets and keys"),
     ("key", "API keys of agents and tenants"),
     ("budget", "Budgets: what may be spent"),
     ("policy", "Policies: caps, rate limits, defaults of scopes"),
     ("reservation", "Reservations, at the address of the API"),
+    (
+        "usage-event",
+        "Usage events: charges without a reservation, at the address of the API",
+    ),
     ("webhook", "Webhooks: where events are sent"),
     ("webhook rules", "The addresses that receivers may have"),
     ("event", "Events"),

@@ -12,7 +12,7 @@ use crate::harness::admin_calls::POLICIES;
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::tokens;
 
-/// Each budget is created by the template that the log of events shows in force at that place, whoever was between judging and creating.
+/// Each budget is created by the template that the log of events shows in force at that place, even if the policy changes between judging and creating.
 #[tokio::test]
 async fn a_policy_that_changes_meanwhile_creates_nothing_by_its_former_template() {
     let app = Arc::new(TestApp::spawn().await);

@@ -112,6 +112,10 @@ async fn spend(story: &mut Recorder) {
     let charged = story.call(O::CreateEvent, &[], charge).await;
     let path = [("event_id", charged.text("/event_id"))];
     story.call(O::RefundUsageEvent, &path, refund).await;
+    story.call(O::GetUsageEvent, &path, Value::Null).await;
+    story
+        .call(O::ListUsageEvents, &[("limit", "1")], Value::Null)
+        .await;
     story
         .call(O::GetBalances, &[("tenant", TENANT)], Value::Null)
         .await;

@@ -200,6 +200,8 @@ pub fn row(operation: OperationId) -> Option<Row> {
         O::EndBudgetIncrease => both(OK, CHANGE, |v, _| query(ledger(v))),
         // What is held was not charged.
         O::RefundReservation => both((409, "INVALID_REQUEST"), CHANGE, |_, _| refund()),
+        O::ListUsageEvents => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
+        O::GetUsageEvent => both(OK, READ, nothing),
         O::RefundUsageEvent => both(OK, CHANGE, |_, _| refund()),
         O::CreatePolicy => both(MADE, CREATE, |v, admin| {
             owned(json!({"name": "new", "scope_pattern": v.scope()}), v, admin)

@@ -9,6 +9,7 @@ mod gathering;
 mod graces;
 mod long_lives;
 mod scans;
+mod usage_events;
 
 use serde_json::{Value, json};
 
