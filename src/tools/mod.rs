@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod health;
 pub mod keys;
 pub mod limits;
+mod money;
 pub mod operator;
 mod output;
 mod profile;

@@ -7,7 +7,9 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::call::CallError;
+use super::money;
 use super::table::Table;
+use crate::domain::amount::Unit;
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable_up_to;
 
@@ -52,7 +54,10 @@ impl<W: Write> Output<W> {
         let mut members: Vec<_> = members.iter().collect();
         members.sort_by_key(|(name, _)| rank(name));
         for (name, value) in members {
-            let (text, terminal) = (plain(value), self.terminal);
+            let (mut text, terminal) = (plain(value), self.terminal);
+            if let Some(dollars) = terminal.dollars(value) {
+                text += &format!(" ({dollars})");
+            }
             let name = terminal.paint(&format!("{name:<width$}"), FAINT);
             writeln!(
                 self.to,
@@ -64,7 +69,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Prints rows as a table, or one JSON object per line; `nothing` when there are none. `columns` are `HEADING=member`,
-    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_at_ms` as a time. Amounts,
+    /// separated by commas; with `:amount` a member is printed without its unit, money on a terminal in dollars, and one that ends in `_at_ms` as a time. Amounts,
     /// and members with `:number`, are to the right.
     pub fn table(&mut self, columns: &str, rows: &[Value], nothing: &str) -> Result<(), CallError> {
         if self.is_json {
@@ -79,10 +84,16 @@ impl<W: Write> Output<W> {
             .filter_map(|column| column.split_once('='));
         let columns: Vec<_> = columns.collect();
         let cell = |row: &Value, member: &str| match member.split_once(':') {
-            Some((member, "amount")) => plain(&row[member]["amount"]),
+            Some((member, "amount")) => {
+                let dollars = self.terminal.dollars(&row[member]);
+                dollars.unwrap_or_else(|| plain(&row[member]["amount"]))
+            }
             Some((member, _)) => plain(&row[member]),
             None if member.ends_with("_at_ms") => moment(&row[member]),
-            None => plain(&row[member]),
+            None => {
+                let dollars = self.terminal.dollars(&row[member]);
+                dollars.unwrap_or_else(|| plain(&row[member]))
+            }
         };
         let headings = columns
             .iter()
@@ -169,6 +180,13 @@ impl Terminal {
             colour: !is_set("NO_COLOR") && !is_dumb,
             width: columns(),
         }
+    }
+
+    /// An amount of money in dollars, for people; `None` for any other value, and for pipes and files.
+    pub fn dollars(self, value: &Value) -> Option<String> {
+        let is_money = self.width.is_some() && value["unit"] == Unit::UsdMicrocents.as_str();
+        let amount = value["amount"].as_i64().filter(|_| is_money)?;
+        Some(money::dollars(amount))
     }
 
     /// The text in this style.

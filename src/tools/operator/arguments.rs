@@ -7,23 +7,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::amounts::{NONE, ReadArgument, amount_in, limit, unit_of};
 use super::commands::{Action, CommandRow};
 use super::funding;
 use super::inputs::{Input, Kind, Place, UNIT, future, inputs, past, text};
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
+use crate::tools::money;
 
 /// How many words the help of an argument lists.
 const LISTED_WORDS: usize = 8;
 const LIST: &str = "; repeated or comma-separated";
-/// The value that removes a word or a list.
-const NONE: &str = "none";
 /// Settings of a row of the index.
 const CLEAR: &str = "clear:";
 const FUNDING: &str = "funding:";
-
-/// Reads an argument; an error says what is wrong with it.
-type ReadArgument = fn(&str) -> Result<Value, String>;
 
 impl CommandRow {
     /// The inputs of the operation, as this command uses them.
@@ -133,7 +130,7 @@ impl CommandRow {
             Kind::Text | Kind::Switch => (&name, "", |text| Ok(text.into())),
             Kind::Secret => ("FILE", "; read from this file", |text| Ok(text.into())),
             Kind::Integer => ("N", "", json_of::<i64>),
-            Kind::Amount => ("AMOUNT", "", json_of::<i64>),
+            Kind::Amount => ("AMOUNT", "", money::read),
             Kind::Number => ("N", "", json_of::<f64>),
             Kind::Time if is_past => ("TIME", ": a time, or 15m, 2h, 7d ago", past),
             Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
@@ -209,8 +206,9 @@ impl CommandRow {
         if self.operation.operation().declaration.request.is_some() {
             call.body.get_or_insert_with(|| json!({}));
         }
+        let unit = self.unit(matches)?;
         for input in self.inputs() {
-            let value = self.value(&input, matches)?;
+            let value = self.value(&input, matches, unit.as_ref())?;
             match input.place {
                 Place::Header => set_key(&input, value, &mut call),
                 Place::Path => call.id = value.as_ref().map(text),
@@ -230,7 +228,7 @@ impl CommandRow {
             }
         }
         if let Some(member) = self.setting(FUNDING) {
-            funding::set(matches, member, &mut call)?;
+            funding::set(matches, member, unit.as_ref(), &mut call)?;
         }
         if self.setting(CLEAR).is_some() {
             for member in matches.get_many::<String>("clear").into_iter().flatten() {
@@ -263,10 +261,34 @@ impl CommandRow {
         }
     }
 
+    /// The unit of the amounts: the one that they name, or else that of its argument.
+    fn unit(&self, matches: &ArgMatches) -> Result<Option<Value>, CallError> {
+        let inputs = self.inputs();
+        let amounts = inputs.iter().filter(|input| {
+            input.fixed.is_none() && matches!(input.kind, Kind::Amount | Kind::Limit)
+        });
+        let amounts = amounts.filter_map(|input| matches.get_many::<Value>(&input.name));
+        let funds = self.setting(FUNDING).and_then(|_| funding::amount(matches));
+        let amounts = amounts.flatten().chain(funds.map(|(_, amount)| amount));
+        let has_unit = inputs.iter().any(|input| input.name == UNIT);
+        let unit = has_unit.then(|| matches.get_one(UNIT)).flatten();
+        let is_given = has_unit && matches.value_source(UNIT) == Some(ValueSource::CommandLine);
+        let named = unit_of(amounts, unit.filter(|_| is_given))?;
+        Ok(named.or(unit).cloned())
+    }
+
     /// The value of an input, if it has one.
-    fn value(&self, input: &Input, matches: &ArgMatches) -> Result<Option<Value>, CallError> {
+    fn value(
+        &self,
+        input: &Input,
+        matches: &ArgMatches,
+        unit: Option<&Value>,
+    ) -> Result<Option<Value>, CallError> {
         if let Some(value) = &input.fixed {
             return derived(value, matches).map(Some);
+        }
+        if input.name == UNIT && unit.is_some() {
+            return Ok(unit.cloned());
         }
         if input.kind == Kind::Switch {
             return Ok(matches.get_flag(&input.name).then_some(Value::Bool(true)));
@@ -281,10 +303,9 @@ impl CommandRow {
         let given = given.into_iter();
         Ok(Some(match input.kind {
             Kind::Limit => {
-                let unit = matches.get_one::<Value>(UNIT);
                 let with_unit = |limit: &Value| {
                     let mut limit = limit.clone();
-                    limit["amount"] = json!({"unit": unit, "amount": limit["amount"]});
+                    limit["amount"] = amount_in(unit, &limit["amount"]);
                     limit
                 };
                 let limits = given.filter(|limit| !is_removal(limit));
@@ -298,7 +319,7 @@ impl CommandRow {
                 .map(|pair| (text(&pair[0]), pair[1].clone()))
                 .collect(),
             Kind::Secret => secret(&text(first))?,
-            Kind::Amount => json!({"unit": matches.get_one::<Value>(UNIT), "amount": first}),
+            Kind::Amount => amount_in(unit, first),
             _ if is_removal(first) && !input.words.is_empty() => Value::Null,
             _ => first.clone(),
         }))
@@ -350,20 +371,6 @@ fn body_of(text: &str) -> Result<Value, String> {
         (_, None) => Ok(text.to_owned()),
     };
     json_of::<Map<String, Value>>(&read.map_err(|error| error.to_string())?)
-}
-
-/// Reads a limit, such as `PT1H=20000` or `P1D@Europe/Berlin=100000`; its amount is a number.
-fn limit(text: &str) -> Result<Value, String> {
-    if text == NONE {
-        return Ok(NONE.into());
-    }
-    let wanted = "must be EVERY=AMOUNT or EVERY@ZONE=AMOUNT, such as P1D@Europe/Berlin=100000";
-    let (window, amount) = text.split_once('=').ok_or(wanted)?;
-    let amount: i64 = amount.parse().map_err(|_| wanted)?;
-    Ok(match window.split_once('@') {
-        Some((every, zone)) => json!({"every": every, "time_zone": zone, "amount": amount}),
-        None => json!({"every": window, "amount": amount}),
-    })
 }
 
 fn object(text: &str) -> Result<Value, String> {

@@ -1,10 +1,11 @@
 //! The flags of `admin budget fund` and `budget bulk`: one for each funding operation, which takes the amount.
 
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
-use serde_json::json;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use serde_json::Value;
 
-use super::inputs::{UNIT, text};
+use super::amounts::{ReadArgument, amount_in};
 use crate::tools::call::{Call, CallError};
+use crate::tools::money;
 
 const OPERATIONS: [(&str, &str); 5] = [
     ("credit", "Add to the allocation"),
@@ -30,7 +31,7 @@ const RENEW: &str = "renew";
 pub(super) fn with_arguments(command: Command) -> Command {
     let flags = OPERATIONS.map(|(name, about)| {
         let flag = Arg::new(name).long(name).value_name("AMOUNT").help(about);
-        flag.value_parser(value_parser!(i64))
+        flag.value_parser(money::read as ReadArgument)
     });
     let about =
         "Begin a new period now; its end stays. Without a period, nothing counts as spent any more";
@@ -46,11 +47,21 @@ pub(super) fn with_arguments(command: Command) -> Command {
         .group(one_of_them)
 }
 
+/// The flag that is given with an amount, and the amount.
+pub(super) fn amount(matches: &ArgMatches) -> Option<(&'static str, &Value)> {
+    let given = |(name, _)| Some((name, matches.get_one::<Value>(name)?));
+    OPERATIONS.into_iter().find_map(given)
+}
+
 /// Sets the funding operation, as `member` of the body, and its amount.
-pub(super) fn set(matches: &ArgMatches, member: &str, call: &mut Call) -> Result<(), CallError> {
+pub(super) fn set(
+    matches: &ArgMatches,
+    member: &str,
+    unit: Option<&Value>,
+    call: &mut Call,
+) -> Result<(), CallError> {
     let body = call.body.get_or_insert_default();
-    let given = |(name, _)| Some((name, matches.get_one::<i64>(name)?));
-    let amount = OPERATIONS.into_iter().find_map(given);
+    let amount = amount(matches);
     let name = match amount {
         Some((name, _)) => name,
         None if matches.get_flag(RENEW) => RENEW,
@@ -60,10 +71,9 @@ pub(super) fn set(matches: &ArgMatches, member: &str, call: &mut Call) -> Result
         let text = "--spent requires --reset-spent".to_owned();
         return Err(CallError::Usage(text));
     }
-    let unit = matches.get_one(UNIT).map(text);
     body[member] = name.to_uppercase().replace('-', "_").into();
     if let Some((_, amount)) = amount {
-        body["amount"] = json!({"unit": unit, "amount": amount});
+        body["amount"] = amount_in(unit, amount);
     }
     Ok(())
 }

@@ -116,7 +116,7 @@ pub(super) fn inputs(operation: OperationId) -> Vec<Input> {
         inputs.add(
             Place::Unit,
             &[UNIT.to_owned()],
-            &extra("Unit of the amounts"),
+            &extra("Unit of the amounts that name none"),
         );
     }
     let mut found = inputs.found.iter_mut();

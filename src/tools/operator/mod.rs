@@ -3,6 +3,7 @@
 //! A command is a row of the [index](commands): an operation, whose parameters and members are its flags. No rule of the service
 //! is repeated here.
 
+mod amounts;
 mod arguments;
 mod commands;
 mod funding;
@@ -173,12 +174,13 @@ async fn list(
         add_creators(&mut rows, call, client).await?;
     }
     if row.action == Action::Tree && !output.is_json && !rows.is_empty() {
-        return Tree::of(&rows).lines().iter().try_for_each(|line| {
-            match line.contains("  OVER LIMIT") {
+        return Tree::of(&rows)
+            .lines(output.terminal)
+            .iter()
+            .try_for_each(|line| match line.contains("  OVER LIMIT") {
                 true => output.line(&output.terminal.paint(line, BAD)),
                 false => output.line(line),
-            }
-        });
+            });
     }
     let nothing = match row.nothing.split(';').next() {
         Some(none) if !call.query.is_empty() => format!("{none} match these filters"),

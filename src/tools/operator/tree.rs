@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::tools::output::plain;
+use crate::tools::output::{Terminal, plain};
 
 /// Width of a bar.
 const BAR: i128 = 20;
@@ -31,10 +31,10 @@ impl<'a> Tree<'a> {
     }
 
     /// The printed lines.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, terminal: Terminal) -> Vec<String> {
         let mut rows = Vec::new();
         for (segment, node) in &self.below {
-            node.add(segment, "", "", &mut rows);
+            node.add(segment, ["", ""], terminal, &mut rows);
         }
         let widths = rows.iter().map(|(name, _)| name.chars().count());
         let width = widths.max().unwrap_or(0);
@@ -44,8 +44,15 @@ impl<'a> Tree<'a> {
         rows.iter().map(line).collect()
     }
 
-    fn add(&self, segment: &str, own: &str, inner: &str, rows: &mut Vec<(String, String)>) {
-        let mut figures = self.ledgers.iter().map(|ledger| figures(ledger));
+    fn add(
+        &self,
+        segment: &str,
+        [own, inner]: [&str; 2],
+        terminal: Terminal,
+        rows: &mut Vec<(String, String)>,
+    ) {
+        let figures = |ledger: &&Value| figures(ledger, terminal);
+        let mut figures = self.ledgers.iter().map(figures);
         let first = figures.next().unwrap_or_default();
         rows.push((format!("{own}{segment}"), first));
         let line = if self.below.is_empty() { "" } else { "│" };
@@ -56,7 +63,7 @@ impl<'a> Tree<'a> {
                 false => ("├─ ", "│  "),
             };
             let (own, inner) = (format!("{inner}{branch}"), format!("{inner}{rest}"));
-            node.add(segment, &own, &inner, rows);
+            node.add(segment, [&own, &inner], terminal, rows);
         }
     }
 }
@@ -77,7 +84,7 @@ pub(super) fn bar(spent: i128, used: i128, whole: i128) -> String {
 }
 
 /// Bar, share and amounts of one ledger. Spent, held and owed amounts count as used; the bar shows held ones lighter.
-fn figures(ledger: &Value) -> String {
+fn figures(ledger: &Value, terminal: Terminal) -> String {
     let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
     let (allocated, held) = (amount("allocated"), amount("reserved"));
     let spent = amount("spent") + amount("debt");
@@ -88,19 +95,24 @@ fn figures(ledger: &Value) -> String {
         0 => "  ∞".to_owned(),
         _ => format!("{:3} %", used * 100 / allocated),
     };
-    let of = plain(&ledger["allocated"]);
+    let readable = |value: i128| {
+        let amount = json!({"unit": ledger["unit"], "amount": i64::try_from(value).ok()});
+        let dollars = terminal.dollars(&amount);
+        dollars.unwrap_or_else(|| value.to_string())
+    };
+    let of = terminal.dollars(&ledger["allocated"]);
+    let of = of.unwrap_or_else(|| plain(&ledger["allocated"]));
+    let used = readable(used);
     let mut text = format!("{bar} {share:>5}  {used} of {of} used");
     for (name, value) in [("held", held), ("debt", amount("debt"))] {
         if value > 0 {
-            text += &format!(", {value} of it {name}");
+            text += &format!(", {} of it {name}", readable(value));
         }
     }
     for limit in ledger["limits"].as_array().into_iter().flatten() {
-        let [every, used] = [&limit["every"], &limit["used"]["amount"]].map(plain);
-        text += &format!(
-            "; {used} of {} in {every}",
-            plain(&limit["amount"]["amount"])
-        );
+        let amount = |name: &str| i128::from(limit[name]["amount"].as_i64().unwrap_or(0));
+        let [used, of] = ["used", "amount"].map(|name| readable(amount(name)));
+        text += &format!("; {used} of {of} in {}", plain(&limit["every"]));
     }
     if ledger["enforcement"] == "OBSERVE" {
         text += "  OBSERVES";
@@ -147,6 +159,21 @@ mod tests {
             "│  └─ agent:a  ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS used  FROZEN",
             "└─ app:mail    ████████████████████ 150 %  15 of 10 TOKENS used, 5 of it debt  OVER LIMIT",
         ];
-        assert_eq!(Tree::of(&ledgers).lines(), expected);
+        assert_eq!(Tree::of(&ledgers).lines(Terminal::default()), expected);
+    }
+
+    #[test]
+    fn a_terminal_shows_money_in_dollars() {
+        let figures = [1_000_000_000, 250_000_000, 25_000_000, 0];
+        let ledgers = [ledger("tenant:acme", "USD_MICROCENTS", figures, "ACTIVE")];
+        let terminal = Terminal {
+            width: Some(200),
+            ..Terminal::default()
+        };
+        let line = &Tree::of(&ledgers).lines(terminal)[0];
+        assert!(
+            line.ends_with("$2.75 of $10.00 used, $0.25 of it held"),
+            "{line}"
+        );
     }
 }

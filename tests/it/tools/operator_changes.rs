@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::admin_cli::AdminCli;
+use crate::harness::admin_cli::{AdminCli, ran};
 
 #[tokio::test]
 async fn a_budget_is_updated_and_its_policy_cleared() {
@@ -242,6 +242,12 @@ async fn tenants_and_webhooks_are_changed_in_bulk() {
 #[tokio::test]
 async fn the_recipes_do_what_they_say() {
     let operator = AdminCli::new(&[]).await;
+    let run = async |words: &str| {
+        let mut command = operator.command(words);
+        // As by default.
+        command.env_remove("BUDGET_UNIT");
+        ran(command.output().await.expect("the binary is built"))
+    };
     let text = include_str!("../../../docs/recipes.md").replace("\\\n", " ");
     let recipes = text.lines().map(str::trim);
     let recipes = recipes.filter_map(|line| line.strip_prefix("budget-authority admin "));
@@ -249,9 +255,8 @@ async fn the_recipes_do_what_they_say() {
         .filter(|line| !line.starts_with("event") && !line.starts_with("reservation"))
         .collect();
     assert_eq!(recipes.len(), 7);
-    operator.run("tenant create demo").await.done();
-    operator
-        .run("budget create tenant:demo --allocated 1000")
+    run("tenant create demo").await.done();
+    run("budget create tenant:demo --allocated 1000")
         .await
         .done();
     let (mut states, mut printed) = (Vec::new(), Vec::new());
@@ -259,32 +264,29 @@ async fn the_recipes_do_what_they_say() {
         let recipe = recipe.replace("'release weekend'", "weekend");
         let recipe = recipe.replace("'runaway agent'", "runaway");
         let recipe = recipe.replace('\'', "");
-        let ran = operator.run(&recipe).await;
+        let ran = run(&recipe).await;
         ran.done();
         printed.push(ran.out);
         let show = "--json budget show tenant:demo/workspace:research";
-        states.push(operator.run(show).await.json());
+        states.push(run(show).await.json());
     }
     let amount = |at: usize, name: &str| states[at][name]["amount"].as_i64();
     assert_eq!(states[0]["period"]["time_zone"], "Europe/Berlin");
     assert_eq!(states[0]["limits"][0]["amount"]["amount"], 2_000_000_000);
     assert_eq!(amount(2, "allocated"), Some(15_000_000_000));
     assert_eq!(states[2]["increases"][0]["reason"], "weekend");
-    let drawn = "\nincrease  5000000000 TOKENS until ";
+    let drawn = "\nincrease  5000000000 USD_MICROCENTS until ";
     assert!(printed[2].contains(drawn), "{}", printed[2]);
     assert_eq!(states[3]["enforcement"], "OBSERVE");
     assert_eq!(states[4]["enforcement"], "ENFORCE");
     assert_eq!(amount(5, "allocated"), Some(15_000_000_000));
-    let root = operator.run("--json budget show tenant:demo").await.json();
+    let root = run("--json budget show tenant:demo").await.json();
     assert_eq!(root["status"], "FROZEN");
-    let drawn = operator
-        .run("budget show tenant:demo/workspace:research")
-        .await
-        .out;
+    let drawn = run("budget show tenant:demo/workspace:research").await.out;
     for line in [
         "\nperiod    P1M in Europe/Berlin, until ",
-        "\nlimit     ░░░░░░░░░░░░░░░░░░░░  0 of 2000000000 TOKENS used in PT1H, until ",
-        "\nincrease  5000000000 TOKENS until ",
+        "\nlimit     ░░░░░░░░░░░░░░░░░░░░  0 of 2000000000 USD_MICROCENTS used in PT1H, until ",
+        "\nincrease  5000000000 USD_MICROCENTS until ",
     ] {
         assert!(drawn.contains(line), "{drawn}");
     }
@@ -292,14 +294,57 @@ async fn the_recipes_do_what_they_say() {
         .as_str()
         .expect("an id");
     let end = format!("--json budget end-increase {id} tenant:demo/workspace:research");
-    let ended = operator.run(&end).await.json();
+    let ended = run(&end).await.json();
     assert_eq!(ended["allocated"]["amount"], 10_000_000_000_i64);
     let none = "--json budget update tenant:demo/workspace:research --limit none --clear period";
-    let cleared = operator.run(none).await.json();
+    let cleared = run(none).await.json();
     assert_eq!(
         (&cleared["limits"], &cleared["period"]),
         (&Value::Null, &Value::Null)
     );
     let wrong = "budget update tenant:demo/workspace:research --limit PT1H";
-    operator.run(wrong).await.refused(2, "must be EVERY=AMOUNT");
+    run(wrong).await.refused(2, "must be EVERY=AMOUNT");
+}
+
+#[tokio::test]
+async fn amounts_are_taken_as_people_write_them() {
+    let operator = AdminCli::new(&[]).await;
+    let create = "--json budget create tenant:acme --allocated 5usd --limit P1D=0.5usd";
+    let made = operator.run(create).await.json();
+    let money = |amount: i64| json!({"unit": "USD_MICROCENTS", "amount": amount});
+    assert_eq!(made["allocated"], money(500_000_000));
+    assert_eq!(made["limits"][0]["amount"], money(50_000_000));
+    // The unit of the amount says which of the scope's budgets is meant.
+    let create = "--json budget create tenant:acme --allocated 2Mtokens --overdraft-limit 1.5k";
+    let made = operator.run(create).await.json();
+    assert_eq!(made["unit"], "TOKENS");
+    assert_eq!(made["overdraft_limit"]["amount"], 1_500);
+    for (credit, expected) in [
+        ("0.25usd", money(525_000_000)),
+        ("1token", json!({"unit": "TOKENS", "amount": 2_000_001})),
+    ] {
+        let fund = format!("--json budget fund tenant:acme --credit {credit}");
+        let funded = operator.run(&fund).await.json();
+        assert_eq!(funded["new_allocated"], expected);
+    }
+    let increase = "--json budget increase tenant:acme 3credits --for P1D --reason peak";
+    operator.run(increase).await.refused(1, "BUDGET_NOT_FOUND");
+    for (arguments, why) in [
+        (
+            "--credit 5usd --unit TOKENS",
+            "an amount is in USD_MICROCENTS, and another or --unit says TOKENS",
+        ),
+        (
+            "--reset-spent 5usd --spent 1token",
+            "an amount is in USD_MICROCENTS",
+        ),
+        (
+            "--credit 0.000000001usd",
+            "is not exact: the least amount is 0.00000001usd",
+        ),
+        ("--credit 5eur", "must be an amount such as"),
+    ] {
+        let fund = format!("budget fund tenant:acme {arguments}");
+        operator.run(&fund).await.refused(2, why);
+    }
 }
