@@ -293,7 +293,7 @@ async fn fund_until(
         let (name, _) = TENANTS[tenant];
         let key = format!("change-{number}");
         let body = json!({"amount": tokens(1), "idempotency_key": key});
-        let is_credit = number / SMALL % 2 == 0;
+        let is_credit = (number / SMALL).is_multiple_of(2);
         let (change, status, more) = match is_credit {
             true => ("fund", 200, json!({"operation": "CREDIT"})),
             // Longer than a request waits for Redis.
