@@ -25,7 +25,7 @@ const SPARED: [(&str, &[(&str, &str)]); 10] = [
         &[
             ("balances", "budget"),
             ("ledgers", "budget"),
-            ("list", "reservation"),
+            ("list", "reservation usage_event"),
             ("list_deliveries", "delivery"),
             ("read_unsigned", "reservation"),
             ("records", "reservation usage_event"),
