@@ -18,7 +18,7 @@ pub enum ReservationRefusal {
     #[error("Resource not found: {}", printable(.0.as_str()))]
     NotFound(ReservationId),
     /// What the id names belongs to another tenant.
-    #[error("It belongs to another tenant")]
+    #[error("What this id names belongs to another tenant")]
     OfOtherTenant,
     /// The reservation is past its expiry and grace period.
     #[error("The reservation {} has expired", printable(.0.as_str()))]

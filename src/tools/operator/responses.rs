@@ -27,7 +27,11 @@ pub(super) fn print_budget(
         members.retain(|name, _| !DRAWN.contains(&name.as_str()));
     }
     output.object(&figures)?;
-    let text = |value: &Value, name: &str| plain(&value[name]);
+    let terminal = output.terminal;
+    let text = |value: &Value, name: &str| {
+        let dollars = terminal.dollars(&value[name]);
+        dollars.unwrap_or_else(|| plain(&value[name]))
+    };
     let period = &ledger["period"];
     if period.is_object() {
         let [every, zone] = ["every", "time_zone"].map(|name| text(period, name));
@@ -41,6 +45,8 @@ pub(super) fn print_budget(
         let (used, whole) = (amount("used"), amount("amount"));
         let held = i128::from(ledger["reserved"]["amount"].as_i64().unwrap_or(0));
         let (bar, every) = (bar(used, used + held, whole), text(limit, "every"));
+        let used = terminal.dollars(&limit["used"]);
+        let used = used.unwrap_or_else(|| plain(&limit["used"]["amount"]));
         let (of, end) = (text(limit, "amount"), text(limit, "window_end"));
         output.line(&format!(
             "limit     {bar}  {used} of {of} used in {every}, until {end}"

@@ -199,7 +199,7 @@ async fn a_fenced_key_reads_what_its_scopes_were_charged_and_others_read_nothing
             .refused(401, "UNAUTHORIZED");
     }
     let foreign = app.get_as(1, &one(0)).await.refused(403, "FORBIDDEN");
-    let belongs = "It belongs to another tenant";
+    let belongs = "What this id names belongs to another tenant";
     assert_eq!(foreign.text("/message"), belongs);
     let last = if ids[0].ends_with('x') { "y" } else { "x" };
     let unknown = format!("{LIST}/{}{last}", &ids[0][..ids[0].len() - 1]);
