@@ -13,27 +13,31 @@ the first row that was not examined.
 KEYS[1]  read   lease       hash    lease
 KEYS[2]  read   unsigned    stream  unsigned
 KEYS[3]  read   unsignable  stream  unsignable
-KEYS[4]  write  index       zset    rsvs:<tenant>:<of_day>  (if reservations)
-KEYS[4]  write  index       zset    usage_events:<tenant>:<of_day>  (if usage_events)
+KEYS[4]  write  purged      hash    purged
+KEYS[5]  write  index       zset    rsvs:<tenant>:<of_day>  (if reservations)
+KEYS[5]  write  index       zset    usage_events:<tenant>:<of_day>  (if usage_events)
 built    write              hash    rsv:<reservation_id>
 built    write              hash    usage_event:<event_id>
 built    write              hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  budget_prefix     prefix budget:<tenant>:
-ARGV[2]  record_prefix     text                     Of reservations or of usage events.
-ARGV[3]  ended_before_ms   int64
-ARGV[4]  rows              int64                    How many at most.
-ARGV[5]  fencing_token     int64
-ARGV[6]  after_created_ms  int64 or ''              Of the last row of the index that earlier calls kept.
-ARGV[7]  after_id          text or ''
+ARGV[2]  tenant            text
+ARGV[3]  record_prefix     text                     Of reservations or of usage events.
+ARGV[4]  ended_before_ms   int64
+ARGV[5]  rows              int64                    How many at most.
+ARGV[6]  fencing_token     int64
+ARGV[7]  after_created_ms  int64 or ''              Of the last row of the index that earlier calls kept.
+ARGV[8]  after_id          text or ''
 
 Replies, the first that applies:
   fenced | purged examined removed first_ended_ms next_created_ms last_created_ms last_id
 Writes:
-  On purged: the records and their rows go; the bases of the ledgers.
+  On purged: the records and their rows go; the bases of the ledgers, and the time of the latest charge or refund that
+  went.
 ]]
-local lease, unsigned, unsignable, index = unpack(KEYS)
-local budget_prefix, record_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
+local lease, unsigned, unsignable, purged, index = unpack(KEYS)
+local budget_prefix, tenant, record_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id
+  = unpack(ARGV)
 -- End of the signature.
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined, evidence/place
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
@@ -63,6 +67,8 @@ end
 -- One row more, which is not examined.
 local found = redis.call('ZRANGE', index, from, from + rows, 'WITHSCORES')
 local removed, bases, first_ended, last_created, last_id = {}, {}, nil, nil, nil
+local latest_ms = tonumber(redis.call('HGET', purged, tenant) or 0) or 0
+local known_ms = latest_ms
 
 -- The present base of a ledger, false when it is gone, nil when it is corrupt.
 local function ledger_base(key)
@@ -89,6 +95,7 @@ local function moved_to_bases(id, record)
   if refunds then
     -- @cold ledger/refunds
     given = refunds_given(refunds)
+    for at_ms in refunds:gmatch('(%d+) %d+[^\n]*') do latest_ms = math.max(latest_ms, tonumber(at_ms)) end
   end
   for _, share in ipairs(shares) do
     local base, spent, debt, back = share[1], share[2], share[3], given[share[4]] or {spent = 0, debt = 0}
@@ -111,7 +118,9 @@ while examined < tonumber(rows) and found[2 * examined + 1]
   local ended = tonumber(record[6] or record[7] or (status == 'APPLIED' and record[8]) or '')
   local purge = not record.err and not status
   if ended and ended < before_ms and not is_queued(record[9]) then
-    purge = (status ~= 'COMMITTED' and status ~= 'APPLIED') or moved_to_bases(id, record)
+    local is_charge = status == 'COMMITTED' or status == 'APPLIED'
+    purge = not is_charge or moved_to_bases(id, record)
+    if is_charge and purge then latest_ms = math.max(latest_ms, ended) end
   elseif ended and (not first_ended or ended < first_ended) then
     first_ended = ended
   end
@@ -122,6 +131,7 @@ end
 for key, base in pairs(bases) do
   if base then redis.call('HSET', key, 'base_spent', base.spent, 'base_debt', base.debt) end
 end
+if latest_ms > known_ms then redis.call('HSET', purged, tenant, latest_ms) end
 for _, id in ipairs(removed) do redis.call('UNLINK', record_prefix .. id) end
 if #removed > 0 then redis.call('ZREM', index, unpack(removed)) end
 return {'purged', examined, #removed, first_ended or '', found[2 * examined + 2] or '', last_created or '', last_id or ''}

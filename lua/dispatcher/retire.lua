@@ -10,30 +10,32 @@ The chain keeps number and hash of the last entry that went, from which on it ca
 KEYS[1]  read   lease         hash    lease
 KEYS[2]  read   reservations  zset    rsvs:<tenant>:<of_day>
 KEYS[3]  read   usage_events  zset    usage_events:<tenant>:<of_day>
-KEYS[4]  write  event_log     stream  events:<tenant>:<of_day>
-KEYS[5]  write  audit_log     stream  audit:<tenant>:<of_day>
-KEYS[6]  write  seals         hash    seals:<tenant>:<of_day>
-KEYS[7]  write  chain         hash    chain:<tenant>
-KEYS[8]  write  days          zset    days
+KEYS[4]  read   usage         hash    usage:<tenant>:<of_day>
+KEYS[5]  write  event_log     stream  events:<tenant>:<of_day>
+KEYS[6]  write  audit_log     stream  audit:<tenant>:<of_day>
+KEYS[7]  write  seals         hash    seals:<tenant>:<of_day>
+KEYS[8]  write  chain         hash    chain:<tenant>
+KEYS[9]  write  days          zset    days
 
-ARGV[1]  member                 text    Of days.
-ARGV[2]  of_day_start_ms        int64
-ARGV[3]  fencing_token          int64
-ARGV[4]  drop_events            1 or 0
-ARGV[5]  drop_audit             int64   0, 1 or 2.
-ARGV[6]  reservations_again_ms  int64   When to look again while there are reservations.
-ARGV[7]  usage_events_again_ms  int64
-ARGV[8]  events_again_ms        int64
-ARGV[9]  audit_again_ms         int64
+ARGV[1]   member                 text    Of days.
+ARGV[2]   of_day_start_ms        int64
+ARGV[3]   fencing_token          int64
+ARGV[4]   drop_events            1 or 0
+ARGV[5]   drop_audit             int64   0, 1 or 2.
+ARGV[6]   reservations_again_ms  int64   When to look again while there are reservations.
+ARGV[7]   usage_events_again_ms  int64
+ARGV[8]   usage_again_ms         int64
+ARGV[9]   events_again_ms        int64
+ARGV[10]  audit_again_ms         int64
 
 Replies, the first that applies:
   fenced | retired events audit | kept events audit next_ms
 Writes:
   The logs that go, the chain, the registry.
 ]]
-local lease, reservations, usage_events, event_log, audit_log, seals, chain, days = unpack(KEYS)
+local lease, reservations, usage_events, usage, event_log, audit_log, seals, chain, days = unpack(KEYS)
 local member, of_day_start_ms, fencing_token, drop_events, drop_audit, reservations_again_ms, usage_events_again_ms,
-  events_again_ms, audit_again_ms = unpack(ARGV)
+  usage_again_ms, events_again_ms, audit_again_ms = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, base/slot, log/chain
 local HOUR_MS = 3600000
@@ -73,8 +75,8 @@ if anchored then redis.call('HSET', chain, unpack(anchored)) end
 if drop_events == '1' then redis.call('UNLINK', event_log) end
 if drop_audit ~= '0' then redis.call('UNLINK', audit_log, seals) end
 local next_ms = nil
-for _, kept in ipairs({{reservations, reservations_again_ms}, {usage_events, usage_events_again_ms}, {event_log, events_again_ms},
-  {audit_log, sealed_again_ms}}) do
+for _, kept in ipairs({{reservations, reservations_again_ms}, {usage_events, usage_events_again_ms},
+  {usage, usage_again_ms}, {event_log, events_again_ms}, {audit_log, sealed_again_ms}}) do
   local again = tonumber(kept[2])
   if redis.call('EXISTS', kept[1]) == 1 and (not next_ms or again < next_ms) then next_ms = again end
 end

@@ -9,7 +9,7 @@ ARGV[2]  tenant      text
 ARGV[3]  permission  text  '' for none.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | authenticated
+  unauthorized why | forbidden permission | authenticated scope_filter
 Writes:
   Nothing.
 ]]
@@ -19,4 +19,4 @@ local key_hash, tenant, permission = unpack(ARGV)
 -- @include base/time, access/access
 local refusal, why = access_refusal(api_key, key_hash, tenant, permission, now_ms())
 if refusal then return {refusal, why} end
-return {'authenticated'}
+return {'authenticated', why or ''}

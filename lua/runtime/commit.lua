@@ -13,9 +13,11 @@ KEYS[7]   write  unsigned               stream  unsigned
 KEYS[8]   write  days                   zset    days
 KEYS[9]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
 KEYS[10]  write  rates                  hash    rates:<tenant>
+KEYS[11]  write  usage                  hash    usage:<tenant>:<day>
 built     write                         hash    budget:<tenant>:<unit>:<scope>
 built     write                         zset    due:<tenant>:other_graces
 built     write                         string  unsigned:<tenant>
+built     write                         hash    usage:<tenant>:<day>:<number>
 
 ARGV[1]     budget_prefix   prefix budget:<tenant>:
 ARGV[2]     day             yyyymmdd
@@ -43,11 +45,11 @@ Replies, the first that applies:
   turn_first now_ms ledgers | denied reason scope remaining snapshot holds_due_ms window | attested now_ms refused |
   committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
-  On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
-  limit or in debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry
-  of evidence. On attested: the entry and its count. Otherwise nothing.
+  On committed: the reservation, its due time and expiry, the ledgers, the usage of the day, their place in the index of
+  those over their limit or in debt, events, the rates where a policy counts commits, the bytes where the request
+  counts, and the entry of evidence. On attested: the entry and its count. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, over_limit_or_in_debt, rates
+local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, over_limit_or_in_debt, rates, usage
   = unpack(KEYS)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, until_ms,
   reservation_id, context, stored_bytes, evidence = unpack(ARGV, 1, 14)
@@ -72,11 +74,11 @@ local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:com
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
-  'grace_ms', 'counting_policy')
+  'grace_ms', 'counting_policy', 'action_kind', 'action_name', 'key_id')
 local refused, filter = reservation_refusal(record, tenant, why)
 if refused then return {refused, filter} end
 local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
-  counting_policy = unpack(record)
+  counting_policy, action_kind, action_name, key_id = unpack(record, 1, 14)
 if status == 'COMMITTED' then
   -- @cold ledger/reservation_replay
   local replay = reservation_replay(reservation, key_digest, payload_hash, now)
@@ -141,11 +143,14 @@ if budgets.terms then
   windows_charge(budgets, charged, now)
 end
 if beyond or not eventless then
-  -- @cold ledger/event_preconditions, log/days
+  -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
   if corrupt_key then return {'corrupt', corrupt_key} end
-  day_check(days, settings, day)
   redis.call('ZCARD', over_limit_or_in_debt)
+end
+if settings[TENANT_DAY] ~= day then
+  -- @cold log/days
+  day_check(days, settings, day)
 end
 local counts
 if counting_policy or stored_bytes ~= '' then
@@ -153,6 +158,11 @@ if counting_policy or stored_bytes ~= '' then
   counts = rates_read(rates, now, counting_policy or '-', scope_path, 'committed', 'bytes')
 end
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZCARD', due .. ':other_graces') end
+local count_usage
+do
+  -- @cold ledger/usage
+  count_usage = usage_count(usage, usage_combination(unit, scope_path, key_id, action_kind, action_name), charged, 1, 0)
+end
 
 local inputs, digest
 if evidence ~= '' then
@@ -169,9 +179,14 @@ if inputs then
 end
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
+if settings[TENANT_DAY] ~= day then
+  -- @cold log/days
+  day_register(days, tenant_key, settings, tenant, day, now)
+end
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i], reservation_id) end
+count_usage()
 if counts then
   -- @cold ledger/rates_count
   if counting_policy then rates_count(counts, 1, 1) end
@@ -181,9 +196,8 @@ if counts then
   end
 end
 if beyond or not eventless then
-  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, log/days, ledger/over_limit_or_in_debt
-  local events = events_new(event_log, outbox, tenant, day, now, context,
-    redis.call('HGET', reservation, 'action_kind') or '*')
+  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, ledger/over_limit_or_in_debt
+  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind or '*')
   if beyond then
     local debt_incurred = 0
     for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end
@@ -200,6 +214,5 @@ if beyond or not eventless then
       {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})
   end
   events_point(events)
-  if events.count > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
 end
 return reply

@@ -11,9 +11,11 @@ KEYS[6]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
 KEYS[7]   write  audit_log              stream  audit:<owner>:<day>
 KEYS[8]   write  chain                  hash    chain:<owner>
 KEYS[9]   write  unsealed               set     unsealed
-KEYS[10]  write  record                 hash    rsv:<reservation_id>  (if reservation_id)
-KEYS[10]  write  record                 hash    usage_event:<event_id>  (if event_id)
+KEYS[10]  write  usage                  hash    usage:<owner>:<day>
+KEYS[11]  write  record                 hash    rsv:<reservation_id>  (if reservation_id)
+KEYS[11]  write  record                 hash    usage_event:<event_id>  (if event_id)
 built     write                         hash    budget:<tenant>:<unit>:<scope>
+built     write                         hash    usage:<tenant>:<day>:<number>
 
 ARGV[1]     budget_prefix  prefix budget:<owner>:
 ARGV[2]     day            yyyymmdd
@@ -42,10 +44,10 @@ Replies, the first that applies:
   refund_exceeds charged refunded | too_many count limit present | corrupt key | turn_first now_ms ledgers |
   refunded unit refunded charged scope_path ledgers
 Writes:
-  On refunded: the record, the ledgers, their places in the index of those over their limit or in debt, events, the
-  audit entry. Otherwise nothing.
+  On refunded: the record, the usage of the day, the ledgers, their places in the index of those over their limit or in
+  debt, events, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, event_log, outbox, days, over_limit_or_in_debt, audit_log, chain, unsealed, record
+local api_key, tenant_key, event_log, outbox, days, over_limit_or_in_debt, audit_log, chain, unsealed, usage, record
   = unpack(KEYS)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, key_digest, context, owner, unit, amount,
   reason, metadata, until_ms, charge_name, charge_id = unpack(ARGV, 1, 16)
@@ -54,7 +56,7 @@ local audit_from = 17
 -- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
 -- @include ledger/budgets, ledger/budgets_of_record, ledger/ledger_charge, ledger/reservation, ledger/refunds
 -- @include ledger/event_preconditions, ledger/thresholds_crossed, ledger/ledger_events, ledger/over_limit_or_in_debt
--- @include log/events, log/audit
+-- @include log/events, log/audit, ledger/usage
 
 -- Refusals: read only.
 local now = now_ms()
@@ -64,11 +66,11 @@ if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_field = 'refund.' .. key_digest
 local fields = reservation_read(record, 'unit', 'budgeted', 'charged', 'refunds', 'finalized_at_ms', 'created_at_ms',
-  'action_kind', 'expires_at_ms', 'grace_ms', stored_field)
+  'action_kind', 'expires_at_ms', 'grace_ms', stored_field, 'action_name', 'key_id')
 local refused, filter = reservation_refusal(fields, tenant, why)
 if refused then return {refused, filter} end
 local status, _, scope_path, charged_unit, depths, charged_text, refunds, finalized_at_ms, created_at_ms, action_kind,
-  expires_at_ms, grace_ms, stored = unpack(fields, 1, 13)
+  expires_at_ms, grace_ms, stored, action_name, key_id = unpack(fields, 1, 15)
 if stored then
   local words = {}
   for line in stored:gmatch('[^\n]+') do words[#words + 1] = line end
@@ -125,6 +127,8 @@ if budgets.terms then
 end
 day_check(days, settings, day)
 redis.call('ZCARD', over_limit_or_in_debt)
+local count_usage =
+  usage_count(usage, usage_combination(unit, scope_path, key_id, action_kind, action_name), 0, 0, by)
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
@@ -151,6 +155,7 @@ for _, budget in ipairs(moved) do
   end
 end
 events_point(events)
+count_usage()
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
 return {'refunded', unit, total, left, scope_path, unpack(ledgers)}

@@ -11,9 +11,11 @@ KEYS[6]           write  event_log              stream  events:<tenant>:<day>
 KEYS[7]           write  outbox                 stream  outbox
 KEYS[8]           write  days                   zset    days
 KEYS[9]           write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[10]          write  rates                  hash    rates:<tenant>  (if stored_bytes)
-KEYS[10 or 11..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
+KEYS[10]          write  usage                  hash    usage:<tenant>:<day>
+KEYS[11]          write  rates                  hash    rates:<tenant>  (if stored_bytes)
+KEYS[11 or 12..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
 built             read                          hash    budget:<tenant>:<unit>:<scope>
+built             write                         hash    usage:<tenant>:<day>:<number>
 
 ARGV[1]     budget_prefix             prefix budget:<tenant>:
 ARGV[2]     day                       yyyymmdd
@@ -30,16 +32,15 @@ ARGV[11]    until_ms                  int64 or ''
 ARGV[12]    event_id                  text
 ARGV[13]    policy                    text                     As in reserve.
 ARGV[14]    context                   text                     The request cause, lines of name and value.
-ARGV[15]    action_kind               text
-ARGV[16]    policies_version          text
+ARGV[15]    policies_version          text
     The version of the tenant's policies from which the policy was chosen.
-ARGV[17]    policy_from_ms            int64                    From then on the policy applies.
-ARGV[18]    policy_until_ms           int64                    Until then the policy applies.
-ARGV[19]    templates                 text or ''
+ARGV[16]    policy_from_ms            int64                    From then on the policy applies.
+ARGV[17]    policy_until_ms           int64                    Until then the policy applies.
+ARGV[18]    templates                 text or ''
     The templates of budgets that apply to the scopes, in lines; see `ledger/templates`.
-ARGV[20]    stored_bytes              text or ''
+ARGV[19]    stored_bytes              text or ''
     Bytes that the request stores of its own, and how many a minute admits, if it counts.
-ARGV[21..]  kept                      to the end               Names and values that the record keeps.
+ARGV[20..]  kept                      to the end               Kind and name of the action and the API key come first.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
@@ -49,21 +50,22 @@ Replies, the first that applies:
   denied reason scope remaining snapshot holds_due_ms window | create_first depths |
   applied now_ms charged depths snapshots
 Writes:
-  On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
-  events; and the bytes, where it counts. Otherwise nothing.
+  On applied: the usage event, its index, the usage of the day, the ledgers, their place in the index of those over
+  their limit or in debt, events; and the bytes, where it counts. Otherwise nothing.
 ]]
-local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt, rates
-  = unpack(KEYS, 1, 10)
+local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt, usage,
+  rates = unpack(KEYS, 1, 11)
 local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual,
-  requested_overage_policy, until_ms, event_id, policy, context, action_kind, policies_version, policy_from_ms,
-  policy_until_ms, templates, stored_bytes = unpack(ARGV, 1, 20)
-local budgets_from = 10
-local kept_from = 21
+  requested_overage_policy, until_ms, event_id, policy, context, policies_version, policy_from_ms, policy_until_ms,
+  templates, stored_bytes = unpack(ARGV, 1, 19)
+local budgets_from = 11
+local kept_from = 20
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys
 -- @include ledger/evaluate_dead_holds, ledger/overage_policy, ledger/overage, ledger/ledger_hold, ledger/ledger_charge
 -- @include ledger/no_threshold_crossed
+local action_kind, action_name, key_id = ARGV[kept_from + 1], ARGV[kept_from + 3], ARGV[kept_from + 5]
 
 -- Refusals: read only.
 local now = now_ms()
@@ -159,6 +161,11 @@ if not eventless then
   redis.call('ZCARD', over_limit_or_in_debt)
 end
 day_check(days, settings, day)
+local count_usage
+do
+  -- @cold ledger/usage
+  count_usage = usage_count(usage, usage_combination(unit, scope_path, key_id, action_kind, action_name), charged, 1, 0)
+end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
 redis.call('ZADD', usage_events, now, event_id)
@@ -167,6 +174,7 @@ redis.call('HSET', usage_event, 'status', 'APPLIED', 'create_hash', payload_hash
   'actual', actual, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
   'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i], event_id) end
+count_usage()
 if counts then
   -- @cold ledger/rates_count
   rates_count(counts, 1, stored_bytes:match('^%d+'))

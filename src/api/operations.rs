@@ -14,7 +14,7 @@ use crate::api::admin::{
 };
 use crate::api::evidence;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::runtime::{self, refunds, reservations, usage_events};
+use crate::api::runtime::{self, refunds, reservations, usage, usage_events};
 use crate::domain::api_key::permission::Permission;
 
 /// `Id METHOD "path" callers(Permission) module::DECLARATION;`. `callers` is `admin` (the admin key alone), `tenant` (an API
@@ -70,6 +70,7 @@ operations! {
         GetUsageEvent               GET    "/v1/usage-events/{event_id}"                      both(ReservationsList)      usage_events::GET;
         RefundUsageEvent            POST   "/v1/usage-events/{event_id}/refund"               both(BudgetsWrite)          refunds::USAGE_EVENT;
         ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::EXTEND;
+        GetUsage                    GET    "/v1/usage"                                        tenant(BalancesRead)        usage::USAGE;
         CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::CREATE_EVENT;
         GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        runtime::LIST_BALANCES;
         GetEvidence                 GET    "/v1/evidence/{evidence_id}"                       public                      evidence::ENVELOPE;
@@ -100,6 +101,7 @@ operations! {
         ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::LIST;
         CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::CREATE;
         UpdatePolicy                PATCH  "/v1/admin/policies/{policy_id}"                   both(PoliciesWrite)         policies::UPDATE;
+        GetTenantUsage              GET    "/v1/admin/usage"                                  admin                       usage::TENANT_USAGE;
         GetAdminOverview            GET    "/v1/admin/overview"                               admin                       admin::GET_OVERVIEW;
         ListAuditLogs               GET    "/v1/admin/audit/logs"                             admin                       audit::LIST;
         ListEvents                  GET    "/v1/admin/events"                                 admin                       events::LIST;

@@ -154,6 +154,8 @@ impl From<Refusal> for ApiError {
 
             R::TooMany(_) => (S::BAD_REQUEST, Code::LimitExceeded),
 
+            R::Usage(_) => (S::BAD_REQUEST, Code::InvalidRequest),
+
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
             R::Stock(_) | R::Sort(_) | R::Scan(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),

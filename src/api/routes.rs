@@ -238,7 +238,7 @@ mod tests {
             let names: BTreeSet<_> = measured.iter().map(|one| &one.name).collect();
             let timed: BTreeSet<_> = measured.iter().map(|one| &one.timed_as).collect();
             assert_eq!(names.len(), OperationId::ALL.len() + 5);
-            assert_eq!(timed.len(), 15 + 3, "{timed:?}");
+            assert_eq!(timed.len(), 16 + 3, "{timed:?}");
         }
     }
 }

@@ -106,6 +106,7 @@ impl Handles {
             events: Events::new(store.clone(), event_days),
             audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(store.clone(), reservation_days)
+                .usage_months(config.retention.usage_months)
                 .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
                 .budgets_per_tenant(config.limits.budgets_per_tenant)
                 .attesting(issuing.clone(), evidence_retention),

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::values::days;
 use crate::domain::refusal::CountLimits;
+use crate::domain::usage::{USAGE_DAYS_DEFAULT, USAGE_MONTHS_DEFAULT};
 
 /// The heading of all limits in the help.
 pub const LIMITS_HEADING: &str = "Limits";
@@ -147,6 +148,18 @@ pub struct RetentionConfig {
     #[arg(long = "audit-retention-days", env = "BUDGET_AUDIT_RETENTION_DAYS", value_name = "DAYS",
           default_value = "400", value_parser = days(1..=3_650))]
     pub audit: Duration,
+    /// Days that usage is kept day by day; then it is merged into months.
+    ///
+    /// Raise it when reports by day go further back; a busy tenant takes up to 4 MiB a day
+    #[arg(long = "usage-retention-days", env = "BUDGET_USAGE_RETENTION_DAYS", value_name = "DAYS",
+          default_value_t = USAGE_DAYS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=400))]
+    pub usage_days: u32,
+    /// Months that usage is kept after the end of each.
+    ///
+    /// Raise it when reports go further back
+    #[arg(long = "usage-retention-months", env = "BUDGET_USAGE_RETENTION_MONTHS", value_name = "MONTHS",
+          default_value_t = USAGE_MONTHS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=120))]
+    pub usage_months: u32,
 }
 
 /// Longer than dispatchers are ever down: an event whose pointer is gone before it was queued for webhooks is not delivered.

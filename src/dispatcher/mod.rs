@@ -18,6 +18,7 @@ pub mod sweep;
 mod turns;
 mod unfinished_work;
 mod unknown_callers;
+mod usage_merging;
 mod views;
 pub mod workers;
 

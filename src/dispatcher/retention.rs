@@ -1,9 +1,8 @@
 //! Retention: deletes old records and logs, so that no key grows without bound.
 //!
-//! Scripts register each tenant and day that they write for. When data of a registered day may be old enough, retention
-//! purges ended reservations and usage events, whose charges move into the base of the ledgers so that these can still be
-//! recomputed. Then it deletes the day's event log and its audit log, once that is sealed. A day with nothing left leaves
-//! the registry. Each step is one short script or command.
+//! Scripts register each tenant and day that they write for. When data of a registered day may be old enough, retention purges
+//! ended reservations and usage events, whose charges move into the base of the ledgers, merges the day's usage into its month, and
+//! deletes the day's event log and its audit log, once that is sealed. Each step is one short script or command.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tracing::{error, info};
 use super::due::{DueRows, UNBOUNDED_MS, partitions};
 use super::sweep::ClockWatch;
 use super::unknown_callers::{self, KEPT_MAX};
+use super::usage_merging;
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
@@ -36,7 +36,6 @@ const PAGES_PER_DAY: usize = 50;
 
 const USAGE_EVENTS_KEPT_MIN: Duration =
     Duration::from_secs(USAGE_EVENT_DAYS_MIN.unsigned_abs() * 86_400);
-
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 /// An audit log this long overdue is deleted even when older entries of its chain are missing.
@@ -238,6 +237,14 @@ impl Retention {
             self.metrics.count(records.as_str(), removed);
         }
         let over_ms = day.plus(1).start_ms();
+        let usage_again_ms = over_ms + i64::from(self.periods.usage_days) * DAY_MS;
+        if usage_again_ms <= now_ms {
+            let of = (tenant, day, self.periods.usage_months);
+            let Some(is_done) = usage_merging::merge(&self.store, lease, of).await? else {
+                return Ok(false);
+            };
+            pass.more |= !is_done;
+        }
         let events_again_ms = over_ms + millis(self.periods.events);
         let audit_again_ms = over_ms
             + millis(match tenant {
@@ -259,6 +266,7 @@ impl Retention {
             },
             reservations_again_ms: again_ms[0],
             usage_events_again_ms: again_ms[1],
+            usage_again_ms,
             events_again_ms,
             audit_again_ms,
         };

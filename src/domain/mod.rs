@@ -9,6 +9,7 @@ pub mod policy;
 pub mod scope;
 pub mod search;
 pub mod subject;
+pub mod usage;
 
 pub mod moment;
 pub mod period;

@@ -90,6 +90,29 @@ impl Day {
         Some(Self::of_ms(start.timestamp().as_millisecond()))
     }
 
+    /// Reads `yyyy-mm-dd`.
+    pub fn parse_date(text: &str) -> Option<Self> {
+        let is_date = text.len() == 10 && text.split('-').map(str::len).eq([4, 2, 2]);
+        Self::parse(&text.replace('-', "")).filter(|_| is_date)
+    }
+
+    /// The day as `yyyy-mm-dd`; its first seven characters are the month.
+    pub fn date(self) -> String {
+        let day = self.to_string();
+        format!("{}-{}-{}", &day[..4], &day[4..6], &day[6..])
+    }
+
+    /// The first day of the month that lies `months` later; earlier when negative.
+    pub fn month(self, months: i64) -> Self {
+        let date = jiff::Timestamp::from_millisecond(self.start_ms()).unwrap_or_default();
+        let first = jiff::tz::Offset::UTC
+            .to_datetime(date)
+            .date()
+            .first_of_month();
+        let first = first.saturating_add(jiff::Span::new().months(months));
+        Self::parse_date(&first.to_string()).unwrap_or(self)
+    }
+
     /// The first millisecond of the day.
     pub fn start_ms(self) -> i64 {
         self.days_since_epoch * DAY_MS
@@ -133,6 +156,23 @@ mod tests {
         ] {
             assert_eq!(Day::of_ms(ms).to_string(), text);
             assert_eq!(Day::parse(text), Some(Day::of_ms(ms)));
+        }
+        let day = Day::of_ms(1_709_164_800_000);
+        assert_eq!(day.date(), "2024-02-29");
+        assert_eq!(Day::parse_date("2024-02-29"), Some(day));
+        assert_eq!(
+            [-14, 0, 1, 11].map(|months| day.month(months).date()),
+            ["2022-12-01", "2024-02-01", "2024-03-01", "2025-01-01"]
+        );
+        for text in [
+            "20240229",
+            "2024-2-29",
+            "2024-02-30",
+            "24-02-29",
+            "202-402-29",
+            "2024-02-29x",
+        ] {
+            assert_eq!(Day::parse_date(text), None, "{text}");
         }
         let before = Day::of_ms(1_709_251_200_000).plus(-1);
         assert_eq!(before.to_string(), "20240229");

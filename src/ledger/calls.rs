@@ -13,6 +13,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicySelection};
 use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
+use crate::domain::scope::ScopeFilter;
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::evidence::Draft;
@@ -37,11 +38,12 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         permission: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<ScopeFilter, StoreError> {
         let call = Authenticate { caller, permission };
         let checked = self.store.run(Lane::Request, &call).await;
-        let AuthenticateReply::Authenticated = RuntimeTarget::default().named(checked)?;
-        Ok(())
+        let AuthenticateReply::Authenticated { scope_filter } =
+            RuntimeTarget::default().named(checked)?;
+        Ok(scope_filter)
     }
 
     /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read in its

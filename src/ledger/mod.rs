@@ -14,6 +14,7 @@ mod release;
 mod reserve;
 mod templates;
 mod traffic;
+mod usage;
 mod usage_event;
 
 pub use balances::{BalanceFilter, BalanceQuery};
@@ -23,6 +24,7 @@ pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, Re
 pub use list::{UsageEvent, UsageEventFilter, UsageEventPage, UsageEventQuery, UsageEventSort};
 pub use refund::Charge;
 pub use traffic::Traffic;
+pub use usage::{UsageFilter, UsageGroups, UsageReport, UsageRow, UsageSum};
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 
 use std::collections::hash_map::RandomState;
@@ -34,6 +36,7 @@ use tokio::sync::Mutex;
 
 use crate::domain::refusal::CountLimits;
 use crate::domain::reservation::facts::Fact;
+use crate::domain::usage::USAGE_MONTHS_DEFAULT;
 use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
 use decisions::LedgerMetrics;
@@ -48,6 +51,7 @@ pub struct Ledger {
     store: Store,
     stored_bytes_max: i64,
     retention_days: i64,
+    usage_months: i64,
     budgets_per_tenant: u32,
     policies: Arc<PolicyCache>,
     /// Locks that scopes share while their ledgers turn or are created, chosen by hash.
@@ -66,6 +70,7 @@ impl Ledger {
             store,
             stored_bytes_max: 0,
             retention_days,
+            usage_months: i64::from(USAGE_MONTHS_DEFAULT),
             budgets_per_tenant: CountLimits::DEFAULT.budgets,
             policies: Arc::new(PolicyCache::new()),
             first: Arc::new((RandomState::new(), std::array::from_fn(|_| Mutex::new(())))),
@@ -115,6 +120,13 @@ impl Ledger {
     #[must_use]
     pub fn budgets_per_tenant(mut self, limit: u32) -> Self {
         self.budgets_per_tenant = limit;
+        self
+    }
+
+    /// Sets how many months of usage are kept.
+    #[must_use]
+    pub fn usage_months(mut self, months: u32) -> Self {
+        self.usage_months = i64::from(months);
         self
     }
 

@@ -104,7 +104,8 @@ impl Ledger {
         ]));
         let (unit, context) = (request.actual.unit(), cause.lines());
         let stored_bytes = self.counted_bytes(bytes_of(&kept));
-        kept.push(("key_id", caller.key_id.as_str().into()));
+        // Behind kind and name of the action; it is none of the client's data.
+        kept.insert(2, ("key_id", caller.key_id.as_str().into()));
         let call = |attempt: &Attempt| UsageEvent {
             caller,
             budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
@@ -117,7 +118,6 @@ impl Ledger {
             event_id: event_id.as_str(),
             policy: policy_words(attempt.policy.policy.as_deref()),
             context: &context,
-            action_kind: &request.action.kind,
             policies_version: attempt.policy.version.to_string(),
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,

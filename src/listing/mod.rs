@@ -129,6 +129,17 @@ pub struct Page<T, K> {
     pub next: Option<Position>,
     /// For a list that is taken from a view: all that happened before this time, in milliseconds, could be shown.
     pub as_of_ms: Option<i64>,
+    /// For a report: what it covers.
+    pub coverage: Option<Coverage>,
+}
+
+/// What a report covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// Whether all that was asked for is in it.
+    pub is_complete: bool,
+    /// The first day of which all is known, as `yyyy-mm-dd`.
+    pub from: String,
 }
 
 impl<T, K> Page<T, K> {
@@ -139,6 +150,7 @@ impl<T, K> Page<T, K> {
             sort,
             next,
             as_of_ms: None,
+            coverage: None,
         }
     }
 
@@ -149,6 +161,7 @@ impl<T, K> Page<T, K> {
             sort: self.sort,
             next: self.next,
             as_of_ms: self.as_of_ms,
+            coverage: self.coverage,
         }
     }
 }

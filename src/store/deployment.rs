@@ -6,7 +6,7 @@ use redis::{Pipeline, Value};
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
-use super::{Call, Lane, Request, Store};
+use super::{Call, Day, Lane, Request, Store};
 use crate::domain::ids::{DeploymentSecret, Partition};
 use crate::driver::cluster::slot_of;
 use crate::driver::connection::failed;
@@ -32,9 +32,11 @@ signature! {
         missing: Missing,
         meta: Meta {
             layout: Option<String>, partitions: Option<String>, secret: Option<String>, dialect: Option<String>,
+            usage_from_ms: Option<i64>,
         },
     }
-    writes "All four fields at once, if the key does not exist and a secret is given. The layout, if it is raised."
+    writes "All fields at once, if the key does not exist and a secret is given. Where it is older, from when on usage is counted, and \
+the layout, if it is raised."
 }
 
 /// The newest layout of the data that this binary reads and writes.
@@ -57,6 +59,17 @@ impl Store {
     pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
         let timed = self.begin_call()?;
         self.secret_by(timed.deadline).await
+    }
+
+    /// The first day of which all usage was counted.
+    ///
+    /// # Errors
+    /// As [`Store::secret`].
+    pub async fn usage_from(&self) -> Result<Day, StoreError> {
+        self.secret().await?;
+        let from_ms = self.inner.usage_from_ms.get().copied();
+        // Without it, no process that counts has started yet.
+        Ok(from_ms.map_or_else(|| self.today().plus(1), Day::of_ms))
     }
 
     /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
@@ -120,7 +133,15 @@ impl Store {
             let secret = DeploymentSecret::generate().expose();
             reply = self.start_deployment(&call(&secret), deadline).await?;
         }
-        let secret = check(read(reply)?, keys.prefix(), dialect)?;
+        let found = read(reply)?;
+        if let MetaReply::Meta {
+            usage_from_ms: Some(from_ms),
+            ..
+        } = found
+        {
+            let _ = self.inner.usage_from_ms.set(from_ms);
+        }
+        let secret = check(found, keys.prefix(), dialect)?;
         self.inner.identity.keep(secret.expose().into());
         Ok(secret)
     }
@@ -218,6 +239,7 @@ fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<DeploymentSecr
         partitions,
         secret,
         dialect: found,
+        ..
     } = reply
     else {
         return Err(damaged("all of it"));
@@ -265,6 +287,7 @@ mod tests {
             partitions: Some(partitions.to_owned()),
             secret,
             dialect: Some(dialect.to_owned()),
+            usage_from_ms: None,
         };
         check(reply, "ba", "service")
     }

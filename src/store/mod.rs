@@ -20,8 +20,9 @@ mod stock;
 pub(crate) mod target;
 pub mod tools;
 mod unreadable;
+mod usage;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
@@ -47,6 +48,7 @@ pub(crate) use error::{ScriptError, outcome, unless_fenced};
 pub use keys::Keys;
 pub use memory::FullestNode;
 pub use stock::Stock;
+pub use usage::{MergedMonth, USAGE_HASHES, UsageOf};
 
 use crate::domain::ids::DeploymentSecret;
 use crate::driver::batch::Batches;
@@ -81,6 +83,7 @@ struct Inner {
     connection: Arc<Connection>,
     batches: Arc<Batches>,
     secret: OnceCell<DeploymentSecret>,
+    usage_from_ms: OnceLock<i64>,
     identity: Arc<Identity>,
     fullest: SeenShare,
     stocks: SeenStocks,
@@ -129,6 +132,7 @@ impl Store {
             options: options.clone(),
             connection,
             secret: OnceCell::new(),
+            usage_from_ms: OnceLock::new(),
             identity,
             fullest: SeenShare::default(),
             stocks: SeenStocks::default(),

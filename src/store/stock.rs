@@ -211,9 +211,10 @@ impl Store {
         );
         let (reservations, usage_events, budgets, policies, api_keys, webhooks) = listed?;
         let (deliveries, short_lived) = (self.deliveries(tenant), self.short_lived(tenant));
+        let usage = self.usage_bytes(tenant, &days);
         let evidence = self.envelopes_of(tenant);
-        let others = tokio::try_join!(due, events, audit, deliveries, short_lived, evidence);
-        let (due, events, audit, deliveries, short_lived, evidence) = others?;
+        let others = tokio::try_join!(due, events, audit, deliveries, short_lived, evidence, usage);
+        let (due, events, audit, deliveries, short_lived, evidence, usage) = others?;
         Ok(Stock(BTreeMap::from([
             ("api_keys", api_keys.bytes),
             ("audit", audit),
@@ -224,6 +225,7 @@ impl Store {
             ("policies", policies.bytes),
             ("reservations", reservations.bytes + due),
             ("short_lived", short_lived),
+            ("usage", usage),
             ("usage_events", usage_events.bytes),
             ("views", views),
             ("webhooks", webhooks.bytes),
@@ -285,7 +287,12 @@ impl Store {
         })
     }
 
-    async fn memory_of(&self, keys: Vec<String>, samples: &[&str]) -> Result<i64, StoreError> {
+    /// What keys take.
+    pub(super) async fn memory_of(
+        &self,
+        keys: Vec<String>,
+        samples: &[&str],
+    ) -> Result<i64, StoreError> {
         let bytes = self.memory_of_each(keys, samples).await?;
         Ok(bytes.iter().sum())
     }

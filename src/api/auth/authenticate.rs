@@ -265,7 +265,8 @@ async fn check(guard: &Guard, caller: &Caller, permission: &str) -> Result<(), A
     match (guard.plane, caller) {
         (_, Caller::Admin(_)) => Ok(()),
         (Plane::Runtime, Caller::Tenant(caller)) => {
-            Ok(state.ledger.authenticate(caller, permission).await?)
+            state.ledger.authenticate(caller, permission).await?;
+            Ok(())
         }
         (Plane::Admin, Caller::Tenant(_)) => {
             state.store.admin_access(caller, permission, "").await?;

@@ -35,9 +35,9 @@ use crate::api::operation::Plane;
 use crate::domain::fields::Field;
 use crate::domain::ids::DeploymentSecret;
 use crate::domain::words::Word;
-use crate::listing::{ListQuery, Page, Sort, SortKey};
+use crate::listing::{Coverage, ListQuery, Page, Sort, SortKey};
 use cursor::{Binding, CursorError};
-pub use operation::{ListCall, ReturnsPage, list};
+pub use operation::{ListCall, ReturnsPage, list, respond};
 pub use parameters::{Limit, Parameters};
 
 /// The body of a list's response.
@@ -47,6 +47,12 @@ pub trait ListResponse: Serialize + Field<Rules = ()> {
 
     /// With a cursor there is more; without one there is not.
     fn new(rows: Vec<Self::Row>, next_cursor: Option<String>) -> Self;
+
+    /// The same of a report, which says what it covers.
+    #[must_use]
+    fn covering(self, _: Option<Coverage>) -> Self {
+        self
+    }
 }
 
 /// Declares the response of a list: the rows, where the next page starts, and whether there is one.

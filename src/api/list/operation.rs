@@ -64,7 +64,11 @@ pub const fn list<L: List>(summary: &'static str, page: &'static str) -> Declara
         .returns::<L::Response>(200, page)
 }
 
-async fn respond<L: List>(
+/// The handler of a list.
+///
+/// # Errors
+/// Refusals, and failures of the store.
+pub async fn respond<L: List>(
     State(state): State<AppState>,
     operation: &'static Operation,
     caller: Caller,
@@ -82,7 +86,8 @@ async fn respond<L: List>(
     let secret = call.state.store.secret().await?;
     let next = call.list.next_cursor(&page, secret);
     let as_of = as_of(&call.state, page.as_of_ms);
-    let response = CheckedJson::ok(L::Response::new(page.rows, next));
+    let response = L::Response::new(page.rows, next).covering(page.coverage);
+    let response = CheckedJson::ok(response);
     Ok((as_of, response).into_response())
 }
 

@@ -260,20 +260,25 @@ impl<'q> Parameters<'q> {
         &mut self,
         about_tenant: &str,
     ) -> Result<(Option<String>, SegmentFilter), ApiError> {
+        let tenant = self.unbound_text(Level::Tenant.as_str(), about_tenant)?;
+        Ok((tenant, self.segments()?))
+    }
+
+    /// One filter for each level below the tenant.
+    ///
+    /// # Errors
+    /// 400 for a level that is given more than once.
+    pub fn segments(&mut self) -> Result<SegmentFilter, ApiError> {
         let about = "Value of this level, in any case: only scopes at or below it.";
-        let (mut tenant, mut wanted) = (None, Vec::new());
-        for &level in Level::ALL {
-            if level == Level::Tenant {
-                tenant = self.unbound_text(level.as_str(), about_tenant)?;
-                continue;
-            }
+        let mut wanted = Vec::new();
+        for &level in &Level::ALL[1..] {
             let value = self.unbound_text(level.as_str(), about)?;
             let value = value.map(|value| value.to_ascii_lowercase());
             let bound = value.clone().unwrap_or_default();
             self.bound.push((level.as_str(), bound));
             wanted.extend(value.map(|value| (level, value)));
         }
-        Ok((tenant, SegmentFilter::new(wanted)))
+        Ok(SegmentFilter::new(wanted))
     }
 
     /// Refuses a combination of values where a condition does not hold. The description has none.

@@ -2,6 +2,7 @@
 
 pub mod refunds;
 pub mod reservations;
+pub mod usage;
 pub mod usage_events;
 
 use serde_json::json;

@@ -11,6 +11,8 @@ words! {
         Increases,
         /// Refunds of a charge.
         Refunds,
+        /// Combinations that a report of usage reads.
+        Combinations,
         /// API keys of a tenant.
         ApiKeys,
         /// Policies of a tenant.
@@ -31,6 +33,7 @@ impl CountLimit {
             Self::Budgets => "BUDGET_BUDGETS_PER_TENANT",
             Self::Increases => "increases_per_budget",
             Self::Refunds => "refunds_per_charge",
+            Self::Combinations => "combinations_per_report",
             Self::ApiKeys => "api_keys_per_tenant",
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
@@ -44,6 +47,7 @@ impl CountLimit {
             Self::Budgets => "budgets of the tenant",
             Self::Increases => "temporary increases of the budget",
             Self::Refunds => "refunds of the charge",
+            Self::Combinations => "combinations of scope, action and API key in these days",
             Self::ApiKeys => "API keys of the tenant",
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",
@@ -59,6 +63,7 @@ impl CountLimit {
             Self::Budgets => "the operator can raise the limit",
             Self::Policies => "change one that exists",
             Self::Refunds => "credit the budgets instead",
+            Self::Combinations => "narrow them with from and to",
             Self::ApiKeys => "change one that is active; revoked and expired ones count as well",
             Self::Increases => "end one, or wait for the end of one",
             Self::Webhooks => "delete one that is not needed",

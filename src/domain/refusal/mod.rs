@@ -48,6 +48,8 @@ families! {
     Bulk(BulkRefusal),
     /// Of operations on events.
     Event(EventRefusal),
+    /// Of a report of usage.
+    Usage(UsageRefusal),
     /// Of one more record of a kind.
     TooMany(TooMany),
     /// Of anything new while memory is short.
@@ -58,6 +60,31 @@ families! {
     Sort(TooManySorts),
     /// Of a list that must examine many rows.
     Scan(TooManyScanned),
+}
+
+/// A report that needs days which were merged into their month.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UsageRefusal {
+    /// It begins or ends among them.
+    #[error(
+        "the days from {first} to {last} are only kept as a sum: from and to must take in all of them, or none"
+    )]
+    Cut {
+        /// The first of them.
+        first: String,
+        /// The last.
+        last: String,
+    },
+    /// Each day is a group.
+    #[error(
+        "the days from {first} to {last} are only kept as a sum: group by month instead of day, or begin after them"
+    )]
+    ByDay {
+        /// The first of them.
+        first: String,
+        /// The last.
+        last: String,
+    },
 }
 
 /// More rows than may be sorted: the order that a list should have is not that of an index.

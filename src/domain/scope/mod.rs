@@ -92,9 +92,15 @@ impl ScopePath {
 
     /// The value of a level, if the scope has that level.
     pub fn value(&self, level: Level) -> Option<&str> {
-        self.segments()
-            .find_map(|segment| segment.strip_prefix(level.as_str())?.strip_prefix(':'))
+        value_of(&self.0, level)
     }
+}
+
+/// The value of a level in the text of a scope.
+pub(crate) fn value_of(scope: &str, level: Level) -> Option<&str> {
+    scope
+        .split('/')
+        .find_map(|segment| segment.strip_prefix(level.as_str())?.strip_prefix(':'))
 }
 
 /// The scope of a budget as an operator writes it: it starts with a tenant.
@@ -219,9 +225,25 @@ impl SegmentFilter {
 
     /// Whole segments are compared: `tenant:acme` does not match `tenant:acme-corp`.
     pub fn matches(&self, scope: &ScopePath) -> bool {
+        self.matches_text(scope.as_str())
+    }
+
+    /// The same for the text of a scope.
+    pub fn matches_text(&self, scope: &str) -> bool {
         self.0
             .iter()
-            .all(|(level, value)| scope.value(*level) == Some(value))
+            .all(|(level, value)| value_of(scope, *level) == Some(value))
+    }
+
+    /// Whether no scope that it selects lies within a fence: each entry has another value for a level than it asks for.
+    pub fn is_outside(&self, fence: &ScopeFilter) -> bool {
+        let contradicts = |entry: &String| {
+            let other = |(level, value): &(Level, String)| {
+                value_of(entry, *level).is_some_and(|found| found != value && found != "*")
+            };
+            self.0.iter().any(other)
+        };
+        !fence.is_unrestricted() && fence.entries().iter().all(contradicts)
     }
 }
 

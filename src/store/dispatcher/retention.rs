@@ -20,13 +20,14 @@ signature! {
     /// asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of
     /// the first row that was not examined.
     PURGE: Purge -> PurgeReply = "dispatcher/purge", flags "allow-oom";
-    names { tenant: &'a str, of_day: Day, reservations: bool, usage_events: bool }
+    names { of_day: Day, reservations: bool, usage_events: bool }
     keys of partition of fencing_token {
         read lease(), unsigned(), unsignable();
-        write index: reservations(tenant, of_day) when reservations, index: usage_events(tenant, of_day) when usage_events;
+        write purged(), index: reservations(tenant, of_day) when reservations, index: usage_events(tenant, of_day) when usage_events;
     }
     builds { write reservation, usage_event, budget(tenant) }
     args {
+        tenant: &'a str,
         /// Of reservations or of usage events.
         record_prefix: String,
         ended_before_ms: i64,
@@ -43,7 +44,7 @@ signature! {
             last_created_ms: Option<i64>, last_id: Option<String>,
         },
     }
-    writes "On purged: the records and their rows go; the bases of the ledgers."
+    writes "On purged: the records and their rows go; the bases of the ledgers, and the time of the latest charge or refund that went."
 }
 
 /// Rows of the view that one command looks at.
@@ -152,7 +153,7 @@ signature! {
     RETIRE: Retire -> RetireReply = "dispatcher/retire", flags "allow-oom";
     names { tenant: &'a str, of_day: Day }
     keys of partition of fencing_token {
-        read lease(), reservations(tenant, of_day), usage_events(tenant, of_day);
+        read lease(), reservations(tenant, of_day), usage_events(tenant, of_day), usage(tenant, of_day);
         write event_log: events(tenant, of_day), audit_log: audit(tenant, of_day), seals(tenant, of_day), chain(tenant),
             days();
     }
@@ -167,6 +168,7 @@ signature! {
         /// When to look again while there are reservations.
         reservations_again_ms: i64,
         usage_events_again_ms: i64,
+        usage_again_ms: i64,
         events_again_ms: i64,
         audit_again_ms: i64,
     }
@@ -219,6 +221,35 @@ impl Store {
         Ok(counts.map(Result::unwrap_or_default).collect())
     }
 }
+
+signature! {
+    /// Moves up to a number of combinations of a day's usage into the month, and counts the step there, so that a reader notices it.
+    /// The hashes beside that of the day go before it.
+    MERGE_USAGE: MergeUsage -> MergeUsageReply = "dispatcher/merge_usage", flags "allow-oom";
+    names { tenant: &'a str, of_day: Day, month: &'a str }
+    keys of partition of fencing_token {
+        read lease();
+        write usage(tenant, of_day), usage_of_month(tenant, month);
+    }
+    builds { write more_usage, more_usage_of_month }
+    args {
+        fencing_token: Lease,
+        /// The number of a hash beside that of the day; empty for that of the day.
+        number: Option<u32>,
+        /// The day, as keys have it.
+        merged_until: String,
+        combinations: i64,
+        /// How many hashes there may be beside one.
+        hashes: i64,
+        /// When the month goes.
+        expires_ms: i64,
+    }
+    replies { fenced, merged: Merged { left: i64 } }
+    writes "The combinations go from the day to the month."
+}
+
+/// Combinations that one call of `merge_usage.lua` moves at most: below a millisecond of Redis's time.
+pub const MERGED_COMBINATIONS: i64 = 100;
 
 signature! {
     /// Deletes entries that keep a retry from moving money again, as far as they are due at a time.

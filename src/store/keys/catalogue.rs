@@ -3,7 +3,7 @@
 use super::keys;
 
 keys! { deployment "" {
-    /// `layout`, `partitions`, `secret` and `dialect` of the deployment.
+    /// `layout`, `partitions`, `secret` and `dialect` of the deployment; *`usage_from_ms`* (the first day of which all usage was counted).
     meta: hash = ("meta"), "never";
 }}
 
@@ -107,6 +107,21 @@ keys! { partition {
     usage_event: hash = ("usage_event:" event_id), "after the retention of usage events";
     /// A day's usage events of a tenant by time.
     usage_events: zset = ("usage_events:" tenant ":" day), "with its last usage event";
+    /// When the latest charge or refund was made of each tenant whose records were removed for their age.
+    purged: hash = ("purged"), "never";
+    /// What a tenant used on a day, charged and refunded, by combination of unit, scope, API key and action.
+    ///
+    /// A field is `<UNIT> <scope below the tenant, or -> <key_id> <bytes of kind> <kind> <name>`, its value `<charged> <count>[
+    /// <refunded>]`, with ` +` behind it if a sum went beyond 64 bits. `combinations`: how many there are, and their bytes. Above
+    /// 20,000, or 4 MiB, new ones are counted in `<UNIT> other`.
+    usage: hash = ("usage:" tenant ":" day), "when its day is merged into the month";
+    /// The combinations beyond the first 500 of a day, by the first 16 bits of their SHA-1, modulo 32.
+    more_usage: hash = ("usage:" tenant ":" day ":" number), "with the hash of the day";
+    /// What a tenant used in a month (`yyyymm`), in days that are no longer kept one by one; as `usage`. `until` (the last of
+    /// them), `merges` (how many steps have moved combinations here).
+    usage_of_month: hash = ("usage_month:" tenant ":" month), "TTL: the retention of months of usage";
+    /// The combinations beyond the first 500 of a month, as `more_usage`.
+    more_usage_of_month: hash = ("usage_month:" tenant ":" month ":" number), "TTL: the retention of months of usage";
     /// One decision, kept for its idempotency key.
     ///
     /// Fields: `status`, `create_hash`, `tenant`, `unit`, `estimate`, `scope_path`, `created_at_ms`, `decision`, then

@@ -17,9 +17,9 @@ signature! {
     keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
-            outbox(), unsigned(), days(), over_limit_or_in_debt(), rates(tenant);
+            outbox(), unsigned(), days(), over_limit_or_in_debt(), rates(tenant), usage(tenant, day);
     }
-    builds { write budget(tenant), other_graces, unsigned_refusals }
+    builds { write budget(tenant), other_graces, unsigned_refusals, more_usage }
     args {
         day,
         key_hash of caller,
@@ -47,7 +47,7 @@ signature! {
             overage_policy: OveragePolicy, overage: Overage, snapshots: Vec<String>,
         },
     }
-    writes "On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their limit or in \
+    writes "On committed: the reservation, its due time and expiry, the ledgers, the usage of the day, their place in the index of those over their limit or in \
 debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry of evidence. On attested: the entry and its count. \
 Otherwise nothing."
 }

@@ -21,7 +21,7 @@ signature! {
         /// '' for none.
         permission: &'a str,
     }
-    replies { unauthorized, forbidden, authenticated: Authenticated }
+    replies { unauthorized, forbidden, authenticated: Authenticated { scope_filter: ScopeFilter } }
     writes "Nothing."
 }
 

@@ -14,10 +14,10 @@ signature! {
     keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), event_log: events(owner, day), outbox(), days(), over_limit_or_in_debt(),
-            audit_log: audit(owner, day), chain(owner), unsealed(), record: reservation(reservation_id) when reservation_id,
+            audit_log: audit(owner, day), chain(owner), unsealed(), usage(owner, day), record: reservation(reservation_id) when reservation_id,
             record: usage_event(event_id) when event_id;
     }
-    builds { write budget(owner) }
+    builds { write budget(owner), more_usage }
     args {
         day,
         key_hash of caller,
@@ -45,6 +45,6 @@ signature! {
         tenant_unreadable, tenant_closed, tenant_suspended, not_charged, expired, finalized, unit_mismatch, refund_exceeds, too_many, corrupt, turn_first,
         refunded: Refunded { unit: Unit, refunded: i64, charged: i64, scope_path: ScopePath, ledgers: Vec<String> },
     }
-    writes "On refunded: the record, the ledgers, their places in the index of those over their limit or in debt, events, the audit entry. \
+    writes "On refunded: the record, the usage of the day, the ledgers, their places in the index of those over their limit or in debt, events, the audit entry. \
 Otherwise nothing."
 }

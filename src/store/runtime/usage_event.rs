@@ -12,10 +12,10 @@ signature! {
     keys of partition of caller {
         read api_key(key_id), due(tenant);
         write tenant_key: tenant(tenant), usage_event(event_id), usage_events(tenant, day), event_log: events(tenant, day),
-            outbox(), days(), over_limit_or_in_debt(), rates(tenant) when stored_bytes;
+            outbox(), days(), over_limit_or_in_debt(), usage(tenant, day), rates(tenant) when stored_bytes;
     }
     each { write budgets: budget }
-    builds { read budget(tenant) }
+    builds { read budget(tenant); write more_usage }
     args {
         day,
         key_hash of caller,
@@ -30,7 +30,6 @@ signature! {
         /// As in reserve.
         policy: String,
         context: &'a str,
-        action_kind: &'a str,
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
@@ -38,6 +37,7 @@ signature! {
         templates: Option<String>,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
         stored_bytes: Option<String>,
+        /// Kind and name of the action and the API key come first.
         kept: &'a [Fact<'a>],
     }
     replies {
@@ -47,6 +47,6 @@ signature! {
         sweep_first, turn_first, denied, create_first,
         applied: Applied { now_ms: i64, charged: i64, depths: String, snapshots: Vec<String> },
     }
-    writes "On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in \
+    writes "On applied: the usage event, its index, the usage of the day, the ledgers, their place in the index of those over their limit or in \
 debt, events; and the bytes, where it counts. Otherwise nothing."
 }

@@ -386,6 +386,7 @@ mod tests {
             partitions: None,
             secret: Some(SECRET.to_owned()),
             dialect: None,
+            usage_from_ms: None,
         };
         let caller = ScriptCaller {
             key_hash: SECRET,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{Difference, LedgerRow, Report};
 use super::totals::Totals;
+use super::usage::Usage;
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::dispatcher::retention::Records;
@@ -28,6 +29,7 @@ pub(super) struct Collector<'a> {
     /// The latest time that a record or an index has.
     pub latest_ms: i64,
     pub report: Report,
+    pub usage: Usage,
     /// Is called with the numbers of records read.
     pub progress: &'a mut (dyn FnMut(u64) + Send),
 }
@@ -50,6 +52,7 @@ impl<'a> Collector<'a> {
                 tenants: 1,
                 ..Report::default()
             },
+            usage: Usage::read(store, tenant).await?,
             progress,
         };
         collector.ledgers().await?;
@@ -67,6 +70,9 @@ impl<'a> Collector<'a> {
         }
         collector.due().await?;
         collector.registered(days).await?;
+        for (day, detail) in collector.usage.differences(store, tenant).await? {
+            collector.differs("usage", &day, detail);
+        }
         collector.compare().await
     }
 

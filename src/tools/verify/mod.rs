@@ -5,6 +5,7 @@
 //!   correct.
 //! - Each tenant: exactly the active reservations are in the due index, with the right time; the partition's index has the
 //!   tenant's earliest; each day with records is registered for retention.
+//! - Each day of usage whose records all exist: what was charged and refunded, and how many charges there were.
 //! - Each partition: its counts are those of its records. Records in quarantine are listed.
 //!
 //! The service may run meanwhile. The ledgers of a tenant are read at one moment of Redis's clock, and each record counts as
@@ -18,6 +19,7 @@ mod inventory;
 mod records;
 mod report;
 mod totals;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -117,6 +117,9 @@ impl Collector<'_> {
         let Some(charged) = charged else {
             return self.corrupt(row);
         };
+        let charged_at = ended_ms.filter(|_| status == "COMMITTED");
+        self.usage
+            .record(row, charged_at.map(|at_ms| (at_ms, charged)));
         let active = Amounts {
             reserved,
             ..Amounts::default()
@@ -138,6 +141,7 @@ impl Collector<'_> {
         let Some((charged, created_ms)) = charged.zip(number(row, "created_at_ms")) else {
             return self.corrupt(row);
         };
+        self.usage.record(row, Some((created_ms, charged)));
         self.count(row, |debt| Effect {
             created_ms,
             ended_ms: None,

@@ -28,6 +28,8 @@ pub(crate) fn retention_after(store: &Store, records: Duration) -> Retention {
         reservations: records,
         events: DAY * 90,
         audit: DAY * 400,
+        usage_days: 40,
+        usage_months: 24,
     };
     Retention::new(store.clone(), clock, periods, metrics)
 }

@@ -68,6 +68,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &evidence::unsigned::QUARANTINE_UNSIGNED,
     &dispatcher::retention::RETIRE,
     &dispatcher::retention::DROP_IDEMPOTENCY,
+    &dispatcher::retention::MERGE_USAGE,
     &dispatcher::drop_oldest::DROP_OLDEST,
     &dispatcher::emit::DENIALS,
     &dispatcher::auth_failed::AUTH_FAILED,

@@ -97,6 +97,7 @@ const READS: &[&str] = &[
     "HGETALL",
     "HKEYS",
     "HLEN",
+    "HRANDFIELD",
     "HMGET",
     "HVALS",
     "LLEN",

@@ -230,7 +230,7 @@ async fn a_corrupt_record_names_script_and_line() {
     else {
         panic!("{error}")
     };
-    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:29"));
+    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:34"));
     assert!(message.starts_with("WRONGTYPE"), "{message}");
 }
 

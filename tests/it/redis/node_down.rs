@@ -48,6 +48,8 @@ impl Workers {
             reservations: DAY,
             events: DAY,
             audit: DAY,
+            usage_days: 40,
+            usage_months: 24,
         };
         Self {
             keeper: LeaseKeeper::new(

@@ -33,6 +33,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("policies", &["policy:*", "policies:umbra"]),
     ("reservations", &["rsv:*", "rsvs:umbra:*", "due:umbra*"]),
     ("short_lived", &["decision:*", "idem:umbra:*"]),
+    ("usage", &["usage:umbra:*", "usage_month:umbra:*"]),
     ("usage_events", &["usage_event:*", "usage_events:umbra:*"]),
     ("webhooks", &["webhook:*", "webhooks:umbra"]),
 ];

@@ -311,6 +311,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, until_ms: i64) -> String {
         keys.days(partition),
         keys.over_limit_or_in_debt(partition),
         keys.rates(partition, tenant),
+        keys.usage(partition, tenant, day),
     ];
     let ledger = keys.budget(partition, tenant, "TOKENS", "");
     let prefix = ledger.trim_end_matches("TOKENS:");

@@ -46,5 +46,6 @@ mod template_changes;
 mod templates;
 pub(crate) mod thresholds;
 pub(crate) mod turns;
+mod usage;
 pub(crate) mod usage_event;
 pub(crate) mod windows;

@@ -119,6 +119,10 @@ async fn spend(story: &mut Recorder) {
     story
         .call(O::GetBalances, &[("tenant", TENANT)], Value::Null)
         .await;
+    let groups = [("group_by", "action_kind,action_name")];
+    story.call(O::GetUsage, &groups, Value::Null).await;
+    let groups = [("tenant_id", TENANT), ("group_by", "app,day")];
+    story.call(O::GetTenantUsage, &groups, Value::Null).await;
 }
 
 async fn govern(story: &mut Recorder) {

@@ -174,6 +174,8 @@ pub fn row(operation: OperationId) -> Option<Row> {
             body(json!({"idempotency_key": key(), "extend_by_ms": 1000}))
         }),
         O::GetBalances => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
+        O::GetUsage => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
+        O::GetTenantUsage => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
         O::CreateBudget => both(MADE, CREATE, |v, admin| {
             let new = json!({"scope": format!("{}/agent:new", v.scope()), "unit": "TOKENS", "allocated": tokens(1)});
             owned(new, v, admin)

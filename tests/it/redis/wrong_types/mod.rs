@@ -128,10 +128,13 @@ const SPARED: [(&str, &[(&str, &str)]); 10] = [
         "Read for some requests alone.",
         &[
             ("audit_failure", "audit_failures audit_failures_due"),
+            ("commit", "more_usage"),
             ("decide", "rates unsigned_refusals"),
             ("extend", "rates"),
             ("list", "due other_graces"),
             ("list_deliveries", "api_key"),
+            ("refund", "more_usage"),
+            ("usage_event", "more_usage"),
         ],
     ),
     (
@@ -160,8 +163,8 @@ const WRITTEN: [Pair; 7] = [
 ];
 
 /// Scripts that may not be called here: of a dispatcher that died, of outages, of a clock that was set back, of subscriptions that are
-/// behind, of a full log, of damage; and those that come later than the test ends on a quick machine.
-const UNSEEN: [&str; 11] = [
+/// behind, of a full log, of damage, of old days; and those that come later than the test ends on a quick machine.
+const UNSEEN: [&str; 12] = [
     "catch_up",
     "count_burn",
     "count_traffic",
@@ -170,6 +173,7 @@ const UNSEEN: [&str; 11] = [
     "feed_replay",
     "hasten_lanes",
     "lapse_claims",
+    "merge_usage",
     "quarantine_unsigned",
     "replay",
     "report_store",

@@ -148,7 +148,7 @@ async fn refused(fixture: &LedgerFixture, batch: Batch) {
             let request = DecisionRequest {
                 idempotency_key: key(0),
                 subject: subject(fixture, 0, 0).0,
-                action: action(),
+                action: action("tenant:acme"),
                 estimate: amount,
                 metadata: None,
             };

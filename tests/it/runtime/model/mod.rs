@@ -16,6 +16,7 @@ pub(super) mod requests;
 pub(super) mod sides;
 pub(super) mod steps;
 mod templates;
+mod usage;
 
 use std::time::{Duration, Instant};
 

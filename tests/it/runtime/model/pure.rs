@@ -34,6 +34,8 @@ pub type Name = (usize, String, Unit);
 #[derive(Debug, Clone)]
 pub struct Held {
     pub tenant: usize,
+    /// The scope of the subject.
+    pub path: String,
     pub names: Vec<Name>,
     pub unit: Unit,
     pub estimate: i128,
@@ -221,6 +223,7 @@ impl Model {
         self.moved(&names, &before);
         self.held.push(Held {
             tenant,
+            path: path.to_owned(),
             names: names.clone(),
             unit,
             estimate: amount,
@@ -363,7 +366,7 @@ impl Model {
         match charged {
             Err(reason) => Outcome::Deny(reason),
             Ok(charged) => {
-                self.hold_charged((tenant, unit), &names, policy, charged);
+                self.hold_charged((tenant, path, unit), &names, policy, charged);
                 Outcome::Done {
                     charged,
                     ledgers: self.snapshot(&names),

@@ -24,6 +24,13 @@ pub struct Charged {
     refunds: Vec<(String, i128, Outcome)>,
 }
 
+impl Charged {
+    /// What was charged, and what was given back.
+    pub fn amounts(&self) -> (i128, i128) {
+        (self.amount, self.refunded)
+    }
+}
+
 /// What tells whether a ledger is still in the period of a charge, and a limit in its window.
 #[derive(Debug, Clone, Default)]
 pub struct Periods {
@@ -94,13 +101,14 @@ impl Model {
     /// Keeps what a usage event has charged.
     pub fn hold_charged(
         &mut self,
-        (tenant, unit): (usize, Unit),
+        (tenant, path, unit): (usize, &str, Unit),
         names: &[Name],
         policy: OveragePolicy,
         charged: i128,
     ) {
         self.held.push(Held {
             tenant,
+            path: path.to_owned(),
             names: names.to_vec(),
             unit,
             estimate: 0,

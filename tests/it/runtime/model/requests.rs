@@ -126,8 +126,8 @@ impl<'a> Request<'a> {
         let (fixture, tenant) = (self.fixture, self.tenant);
         let request = ReservationCreateRequest {
             idempotency_key: key(number),
+            action: action(&subject(fixture, tenant, place).1),
             subject: subject(fixture, tenant, place).0,
-            action: action(),
             estimate: amount_of(self.unit, amount),
             ttl_ms: None,
             grace_period_ms: 5_000,
@@ -160,8 +160,8 @@ impl<'a> Request<'a> {
         let (fixture, tenant) = (self.fixture, self.tenant);
         let request = DecisionRequest {
             idempotency_key: key(number),
+            action: action(&subject(fixture, tenant, place).1),
             subject: subject(fixture, tenant, place).0,
-            action: action(),
             estimate: amount_of(self.unit, amount),
             metadata: None,
         };
@@ -189,8 +189,8 @@ impl<'a> Request<'a> {
         let (fixture, tenant) = (self.fixture, self.tenant);
         let request = EventCreateRequest {
             idempotency_key: key(number),
+            action: action(&subject(fixture, tenant, place).1),
             subject: subject(fixture, tenant, place).0,
-            action: action(),
             actual: amount_of(self.unit, actual),
             overage_policy: OveragePolicy::ALL.get(policy).copied(),
             metrics: None,

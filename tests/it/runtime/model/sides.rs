@@ -40,10 +40,11 @@ pub fn subject(fixture: &LedgerFixture, tenant: usize, place: usize) -> (Subject
     )
 }
 
-pub fn action() -> Action {
+/// The action of requests about a scope. Neither kind nor name is a single word.
+pub fn action(path: &str) -> Action {
     Action {
-        kind: "llm.completion".into(),
-        name: "model".into(),
+        kind: "llm completion".into(),
+        name: format!("model {}", path.len() % 2).into(),
         tags: None,
     }
 }

@@ -10,7 +10,7 @@ use super::policies::govern;
 use super::pure::{Model, ModelLedger, Outcome};
 use super::requests::Request;
 use super::sides::{compare, lapse, pick, subject};
-use super::{plan_steps, plan_time, refund};
+use super::{plan_steps, plan_time, refund, usage};
 use crate::harness::ledger_fixture::LedgerFixture;
 
 /// Takes a step on both sides and compares reply and ledgers.
@@ -119,6 +119,7 @@ pub async fn run(
     }
     let after = |difference| format!("after step {number}: {difference}");
     compare(fixture, model).await.map_err(after)?;
+    usage::compare(fixture, model).await.map_err(after)?;
     plan_time::compare(fixture, model).await.map_err(after)?;
     compare_alerts(fixture, model).await.map_err(after)
 }
