@@ -63,7 +63,7 @@ pub trait Read: Field {
     /// Reads the stored form, whatever the bounds of requests are by now.
     fn parse_stored(text: &str) -> Option<Self> {
         let json = Json::parse(text.as_bytes()).ok()?;
-        Self::read_whole(json, Problems::of_record()).ok()
+        Self::read_whole(json, Place::BODY, Problems::of_record()).ok()
     }
 
     /// Reads a whole request body.
@@ -71,15 +71,15 @@ pub trait Read: Field {
     /// # Errors
     /// [`Problems`], all of them.
     fn from_json(body: Json) -> Result<Self, Problems> {
-        Self::read_whole(body, Problems::default())
+        Self::read_whole(body, Place::BODY, Problems::default())
     }
 
-    /// Reads a whole value; what is wrong with it is added to `problems`.
+    /// Reads a whole value, which problems name as this place; what is wrong with it is added to `problems`.
     ///
     /// # Errors
     /// [`Problems`], all of them.
-    fn read_whole(body: Json, mut problems: Problems) -> Result<Self, Problems> {
-        let value = Value::new(body, Place::BODY, &mut problems);
+    fn read_whole(body: Json, place: Place<'_>, mut problems: Problems) -> Result<Self, Problems> {
+        let value = Value::new(body, place, &mut problems);
         match Self::read(value, &Self::Rules::default()) {
             Some(request) if problems.is_empty() => Ok(request),
             _ => Err(problems),

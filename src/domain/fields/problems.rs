@@ -77,6 +77,15 @@ impl Problems {
         self.note(Class::Content, format!("{}: {reason}", name_of(place)));
     }
 
+    /// Each of them, those of form first, and how many more there are.
+    pub fn lines(&self) -> Vec<String> {
+        let mut listed: Vec<_> = self.listed.iter().collect();
+        listed.sort_by_key(|(class, _)| *class);
+        let unlisted = (self.unlisted > 0).then(|| format!("and {} more", self.unlisted));
+        let listed = listed.into_iter().map(|(_, problem)| problem.clone());
+        listed.chain(unlisted).collect()
+    }
+
     fn note(&mut self, class: Class, problem: String) {
         if self.listed.len() < LISTED_MAX || !self.has(class) {
             self.listed.push((class, problem));
@@ -96,14 +105,7 @@ impl fmt::Display for Problems {
             true => "Malformed request body: ",
             false => "Validation failed: ",
         })?;
-        let mut listed: Vec<_> = self.listed.iter().collect();
-        listed.sort_by_key(|(class, _)| *class);
-        let listed: Vec<&str> = listed.iter().map(|(_, problem)| problem.as_str()).collect();
-        f.write_str(&listed.join(", "))?;
-        match self.unlisted {
-            0 => Ok(()),
-            unlisted => write!(f, ", and {unlisted} more"),
-        }
+        f.write_str(&self.lines().join(", "))
     }
 }
 
@@ -111,7 +113,7 @@ impl std::error::Error for Problems {}
 
 fn name_of(place: Place<'_>) -> String {
     match place {
-        Place::Root(_) => "the body".to_owned(),
+        Place::Root("") => "the body".to_owned(),
         place => place.printable(),
     }
 }

@@ -39,7 +39,14 @@ impl Components {
             .as_str()
             .and_then(|path| path.rsplit('/').next())
         {
-            *schema = self.0[name].clone();
+            let target = self.0[name].clone();
+            // What stands beside the reference, such as a default, counts.
+            let beside = std::mem::replace(schema, target);
+            for (keyword, value) in beside.as_object().into_iter().flatten() {
+                if keyword != "$ref" {
+                    schema[keyword] = value.clone();
+                }
+            }
         }
         match schema {
             Schema::Object(members) => members

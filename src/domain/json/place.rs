@@ -11,7 +11,7 @@ const CHARS_MAX: usize = 200;
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'p> {
     /// The document itself, which has a name of its own, or none.
-    Root(&'static str),
+    Root(&'p str),
     /// A member of an object.
     Member(&'p Place<'p>, &'p str),
     /// An item of an array.

@@ -2,9 +2,7 @@
 
 use crate::domain::fields::text_field;
 use crate::domain::ids::text_id;
-#[cfg(test)]
-use crate::domain::scope::ScopePath;
-use crate::domain::scope::{ScopeError, parse_segments, tenant_as_sent};
+use crate::domain::scope::{ScopeError, ScopePath, parse_segments, tenant_as_sent};
 
 text_id! {
     /// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
@@ -36,7 +34,6 @@ impl ScopePattern {
     }
 
     /// Whether a scope is among those that are meant: what the index of a policy set must find.
-    #[cfg(test)]
     pub fn matches(&self, scope: &ScopePath) -> bool {
         let scope = scope.as_str();
         let Some(prefix) = self.0.strip_suffix('*') else {
