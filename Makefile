@@ -55,7 +55,7 @@ fmt: ## Format the Rust code
 docs: ## Regenerate the generated documents
 	@.ci/need cargo cc python redis-server
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_examples_are_what
-	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_matches_the_help the_description_changes the_document_of_keys
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_matches_the_help the_description_changes the_document_of_keys the_schema_of_files
 	helm/generate
 
 signatures: ## Rewrite the headers of the scripts

@@ -18,7 +18,7 @@ use budget_authority::tools::dev::{self, DevArgs};
 use budget_authority::tools::keys::{SizesArgs, generate, locate, sizes, stocks};
 use budget_authority::tools::limits::limits;
 use budget_authority::tools::verify::audit::run_audit;
-use budget_authority::tools::{bench, connection, evidence, health, operator, verify};
+use budget_authority::tools::{bench, connection, evidence, files, health, operator, verify};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use tracing::warn;
@@ -55,6 +55,9 @@ async fn main() -> ExitCode {
             return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
         Command::Admin(args) => return CallError::exit(operator::run(*args).await),
+        Command::Apply(args) => return CallError::exit(files::apply(*args).await),
+        Command::Diff(args) => return CallError::exit(files::diff(*args).await),
+        Command::Export(args) => return CallError::exit(files::export(*args).await),
         Command::Login(args) => return CallError::exit(connection::login(args).await),
         Command::Logout(args) => return CallError::exit(connection::logout(&args)),
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),

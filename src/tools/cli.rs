@@ -8,6 +8,7 @@ use crate::tools::bench::BenchArgs;
 use crate::tools::connection::{LoginArgs, LogoutArgs};
 use crate::tools::dev::DevArgs;
 use crate::tools::evidence::EvidenceVerifyArgs;
+use crate::tools::files::{ApplyArgs, DiffArgs, ExportArgs};
 use crate::tools::health::HealthArgs;
 use crate::tools::keys::{GenerateArgs, LocateArgs, SizesArgs};
 use crate::tools::limits::LimitsArgs;
@@ -33,6 +34,12 @@ pub enum Command {
     Dev(Box<DevArgs>),
     /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
     Admin(Box<AdminArgs>),
+    /// Make tenants, budgets, policies, webhooks and API keys of a running service as a file says
+    Apply(Box<ApplyArgs>),
+    /// Show what `apply` would change
+    Diff(Box<DiffArgs>),
+    /// Write what a running service has as such a file
+    Export(Box<ExportArgs>),
     /// Check an admin key, and store it with the URL of its service in a profile for `admin`
     Login(LoginArgs),
     /// Remove a profile

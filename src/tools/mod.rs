@@ -1,4 +1,4 @@
-//! The commands besides `serve`: development stack, operator's commands, load generator, verification, evidence, health, keys.
+//! The commands besides `serve`: development stack, operator's commands, budgets in files, load generator, verification, evidence, health, keys.
 
 pub mod bench;
 pub mod call;
@@ -7,6 +7,7 @@ mod client;
 pub mod connection;
 pub mod dev;
 pub mod evidence;
+pub mod files;
 pub mod health;
 pub mod keys;
 pub mod limits;

@@ -1,7 +1,7 @@
 //! Prints tables for people and JSON for programs. Colours and the width of lines are those of a terminal; pipes and files
 //! get plain text.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::{IsTerminal as _, StdoutLock, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::Value;
@@ -25,6 +25,18 @@ pub(super) struct Output<W> {
 /// The members of an object that are printed first; those that end in `_at` or `_at_ms`, and of requests, are last.
 const FIRST: &str = "key_secret signing_secret reservation_id key_id policy_id subscription_id subscription event_id \
                      event_type scope scope_pattern unit name tenant_id status";
+
+impl Output<StdoutLock<'static>> {
+    /// On standard output.
+    pub fn of_stdout(is_json: bool) -> Self {
+        let (to, terminal) = (std::io::stdout().lock(), Terminal::of_stdout());
+        Self {
+            to,
+            is_json,
+            terminal,
+        }
+    }
+}
 
 impl<W: Write> Output<W> {
     /// Prints one line of text.

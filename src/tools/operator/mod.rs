@@ -14,7 +14,7 @@ mod tail;
 mod tree;
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -26,7 +26,7 @@ use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
 use crate::tools::connection::Connection;
-use crate::tools::output::{BAD, Output, Terminal};
+use crate::tools::output::{BAD, Output};
 use commands::{Action, CommandRow, commands_of};
 use tree::Tree;
 
@@ -91,11 +91,7 @@ impl Args for ChosenCommand {
 /// [`CallError`], which [`CallError::exit`] turns into the exit code.
 pub async fn run(args: AdminArgs) -> Result<(), CallError> {
     let mut client = args.connection.client()?;
-    let output = &mut Output {
-        to: io::stdout().lock(),
-        is_json: args.json,
-        terminal: Terminal::of_stdout(),
-    };
+    let output = &mut Output::of_stdout(args.json);
     let ChosenCommand { row, matches } = args.chosen;
     let call = row.call(&matches)?;
     match row.action {

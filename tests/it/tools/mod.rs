@@ -5,6 +5,7 @@ pub(crate) mod dev_stack;
 mod dev_start;
 pub(crate) mod evidence;
 mod examples;
+mod files;
 pub(crate) mod guides;
 pub(crate) mod health;
 pub(crate) mod keys;
