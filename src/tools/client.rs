@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, WARNING};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, WARNING};
 use reqwest::{Certificate, ClientBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -22,9 +22,6 @@ use crate::domain::printable::printable_up_to;
 /// The admin key, and the file that holds it.
 pub(super) const KEY: SecretSetting =
     SecretSetting::new("BUDGET_ADMIN_KEY", "BUDGET_ADMIN_KEY_FILE");
-
-/// Rows per page; the service returns no more.
-const PAGE: usize = 100;
 
 /// How long a tool without a setting for it waits for a response.
 pub(super) const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
@@ -125,6 +122,27 @@ impl Client {
 
     /// Sends one request and returns the body of the response.
     pub async fn send(&self, call: &Call) -> Result<Value, CallError> {
+        let (status, _, text) = self.exchange(call, HeaderMap::new()).await?;
+        self.response(status, &text, call)
+    }
+
+    /// Sends one request for CSV, and returns it with the headers of the response.
+    pub async fn csv(&self, call: &Call) -> Result<(HeaderMap, String), CallError> {
+        let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/csv"))]);
+        let (status, headers, text) = self.exchange(call, accept).await?;
+        if status.is_success() {
+            return Ok((headers, text));
+        }
+        let refused = self.response(status, &text, call);
+        Err(refused.err().unwrap_or_else(|| self.unreadable()))
+    }
+
+    /// Sends one request; status, headers and text of the response.
+    async fn exchange(
+        &self,
+        call: &Call,
+        headers: HeaderMap,
+    ) -> Result<(StatusCode, HeaderMap, String), CallError> {
         let Operation { method, path, .. } = call.operation.operation();
         let id = call.id.as_deref().unwrap_or_default();
         // Such a segment would vanish from the path, which then names another operation.
@@ -144,6 +162,7 @@ impl Client {
             .http
             .request(method.clone(), url)
             .query(&call.query)
+            .headers(headers)
             .headers(self.keys.clone());
         if let Some(key) = &call.key {
             request = request.header("X-Idempotency-Key", key);
@@ -157,37 +176,11 @@ impl Client {
                 let text = String::from_utf8_lossy(warning.as_bytes());
                 eprintln!("warning: {}", printable_up_to(&text, usize::MAX));
             }
-            let status = response.status();
-            Ok((status, response.text().await?))
+            let (status, headers) = (response.status(), response.headers().clone());
+            Ok((status, headers, response.text().await?))
         };
-        match exchange.await {
-            Ok((status, text)) => self.response(status, &text, call),
-            Err(error) => Err(self.no_response(&error, call)),
-        }
-    }
-
-    /// Reads a list page by page, up to `limit` rows. `list` is the request without page size and cursor.
-    ///
-    /// # Errors
-    /// As for [`Client::send`].
-    pub async fn rows(&self, list: &Call, limit: Option<usize>) -> Result<Vec<Value>, CallError> {
-        let (mut rows, mut cursor) = (Vec::new(), None::<String>);
-        let limit = limit.unwrap_or(usize::MAX);
-        while rows.len() < limit {
-            let page = list.clone().with("cursor", cursor.take());
-            let page = page.with("limit", Some((limit - rows.len()).min(PAGE)));
-            let mut body = self.send(&page).await?;
-            let mut members = body.as_object_mut().into_iter().flatten();
-            let Some((_, Value::Array(found))) = members.find(|(_, value)| value.is_array()) else {
-                return Err(self.unreadable());
-            };
-            rows.append(found);
-            match (body["has_more"].as_bool(), body["next_cursor"].as_str()) {
-                (Some(true), Some(next)) => cursor = Some(next.to_owned()),
-                _ => break,
-            }
-        }
-        Ok(rows)
+        let exchanged = exchange.await;
+        exchanged.map_err(|error| self.no_response(&error, call))
     }
 
     fn response(&self, status: StatusCode, text: &str, call: &Call) -> Result<Value, CallError> {

@@ -14,6 +14,7 @@ pub mod limits;
 mod money;
 pub mod operator;
 mod output;
+mod pages;
 mod profile;
 mod setup;
 mod table;
