@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::amounts::{NONE, ReadArgument, amount_in, limit, unit_of};
 use super::commands::{Action, CommandRow};
-use super::funding;
-use super::inputs::{Input, Kind, Place, UNIT, future, inputs, past, text};
+use super::inputs::{Input, Kind, Place, UNIT, day, future, inputs, past, text};
+use super::{funding, usage};
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
 use crate::tools::money;
@@ -73,7 +73,9 @@ impl CommandRow {
                 (_, "idempotency-key") => argument
                     .help("Makes the command safe to repeat")
                     .value_name("KEY"),
-                (Action::List, "limit") => argument.help("Maximum number of rows"),
+                (action, "limit") if action.limits_rows() => {
+                    argument.help("Maximum number of rows")
+                }
                 _ => argument,
             });
         }
@@ -95,6 +97,7 @@ impl CommandRow {
                 let yes = switch("yes", "Change whatever matches, up to 500");
                 command.arg(yes.conflicts_with("expect"))
             }
+            Action::Usage => usage::with_arguments(command),
             Action::Replay => command.arg(switch("no-wait", "Do not wait for the outcome")),
             Action::Tail => {
                 let lines = option("lines", "How many of the latest events").default_value("20");
@@ -134,6 +137,7 @@ impl CommandRow {
             Kind::Number => ("N", "", json_of::<f64>),
             Kind::Time if is_past => ("TIME", ": a time, or 15m, 2h, 7d ago", past),
             Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
+            Kind::Day => ("DAY", ": a day such as 2026-01-31, or 24h, 30d ago", day),
             Kind::Limit => ("EVERY[@ZONE]=AMOUNT", "", limit),
             Kind::Map => ("NAME=VALUE", "; repeated", pair),
             Kind::Object if input.is_list => ("JSON", "; repeated", object),
@@ -212,7 +216,7 @@ impl CommandRow {
             match input.place {
                 Place::Header => set_key(&input, value, &mut call),
                 Place::Path => call.id = value.as_ref().map(text),
-                Place::Query if self.action == Action::List && input.name == "limit" => {}
+                Place::Query if self.action.limits_rows() && input.name == "limit" => {}
                 Place::Query => call = call.with(input.member(), value.as_ref().map(text)),
                 Place::Body => call.body.iter_mut().zip(value).for_each(|(body, value)| {
                     let names = || input.path.iter();

@@ -42,8 +42,21 @@ pub(super) enum Action {
     /// Follows the replay to its end.
     Replay,
     Overview,
+    /// Prints a report of usage.
+    Usage,
+    /// Prints what makes up the figures of a budget.
+    Why,
+    /// Prints what was charged, reservations and usage events in one list.
+    Charges,
     /// Prints it as JSON.
     Call,
+}
+
+impl Action {
+    /// Whether `--limit` bounds the rows that are printed, and not those of a page.
+    pub fn limits_rows(self) -> bool {
+        matches!(self, Self::List | Self::Usage | Self::Charges)
+    }
 }
 
 macro_rules! commands {
@@ -119,6 +132,13 @@ commands! {
         "no usage events";
     "usage-event show"    GetUsageEvent              Show    ""                          "Show one usage event";
     "usage-event refund"  RefundUsageEvent           Show    "amount reason!"            "Give back a part of what a usage event charged";
+    "usage"               GetTenantUsage             Usage   "tenant! !format"           "Report what a tenant used: by day, scope, action or API key"
+        => ""
+        "nothing was used in these days that the filters select: commits and usage events count, active reservations do not yet";
+    "usage why"           LookupBudget               Why     "scope"                     "Show what makes up the figures of a budget";
+    "charges"             ListUsageEvents            Charges "tenant! !sort-by !sort-dir limit:50" "List committed reservations and usage events together, by the time of their creation, the newest first"
+        => "CREATED=created_at_ms, KIND=kind, ID=id, SCOPE=scope_path, ACTION=action, CHARGED=charged, REFUNDED=refunded, KEY=key_id"
+        "no charges";
     "webhook create"      CreateWebhookSubscription  Show    "receiver"                  "Subscribe a receiver to events; only this shows its signing secret";
     "webhook list"        ListWebhookSubscriptions   List    ""                          "List subscriptions"
         => "SUBSCRIPTION=subscription_id, TENANT=tenant_id, STATUS=status, FAILURES=consecutive_failures:number, URL=url, TYPES=event_types, CATEGORIES=event_categories"
@@ -203,7 +223,16 @@ pub(super) fn commands_of(group: &str) -> Vec<Command> {
     });
     let rows = COMMANDS.iter().filter_map(|row| {
         let command = Command::new(name(row.words)?).about(row.about);
-        Some(row.with_arguments(command))
+        let command = row.with_arguments(command);
+        let below = commands_of(row.words);
+        Some(match below.is_empty() {
+            true => command,
+            // Either its own arguments, or one of the commands below it.
+            false => command
+                .subcommands(below)
+                .args_conflicts_with_subcommands(true)
+                .subcommand_negates_reqs(true),
+        })
     });
     groups.chain(rows).collect()
 }

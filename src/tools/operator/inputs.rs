@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::Date;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde_json::{Value, json};
 
@@ -15,7 +16,8 @@ const NAMES: &str = "tenant_id=tenant parent_tenant_id=parent commit_overage_pol
     max_reservation_ttl_ms=max-ttl-ms max_reservation_extensions=max-extensions event_type=type event_types=type \
     event_categories=category scope_filter=scope permissions=permission expires_at=expires from=since to=until \
     url=receiver headers=header budget_utilization=utilization signing_secret=secret-file key_secret=secret-file \
-    expected_count=expect blocked_cidr_ranges=block allowed_url_patterns=url-pattern time_zone=zone limits=limit budget_templates=template X-Idempotency-Key=idempotency-key";
+    expected_count=expect blocked_cidr_ranges=block allowed_url_patterns=url-pattern time_zone=zone limits=limit group_by=by \
+    budget_templates=template X-Idempotency-Key=idempotency-key";
 
 /// Name of the input that gives the unit of amounts.
 pub(super) const UNIT: &str = "unit";
@@ -46,6 +48,7 @@ pub(super) enum Kind {
     /// No value: the flag means `true`.
     Switch,
     Time,
+    Day,
     /// An integer, whose unit is another input.
     Amount,
     /// The limit of a window: its length, perhaps `@` and a time zone, `=` and the amount.
@@ -186,6 +189,7 @@ impl Inputs {
             Some("object") if schema["additionalProperties"].is_object() => Kind::Map,
             Some("object") => Kind::Object,
             _ if schema["format"] == "date-time" => Kind::Time,
+            _ if schema["format"] == "date" => Kind::Day,
             _ => Kind::Text,
         };
         let words = schema["enum"].as_array().into_iter();
@@ -233,6 +237,17 @@ pub(super) fn future(text: &str) -> Result<Value, String> {
     moment(text, 1).map(|moment| moment.to_string().into())
 }
 
+/// Reads `2026-01-31`, or a time as [`past`] does, and returns its day in UTC.
+pub(super) fn day(text: &str) -> Result<Value, String> {
+    if let Ok(moment) = moment(text, -1) {
+        return Ok(moment.to_string()[..10].into());
+    }
+    let day = text.parse::<Date>().map(|day| day.to_string().into());
+    day.map_err(|_| {
+        format!("`{text}` is neither a day such as 2026-01-31 nor a time such as 24h or 30d")
+    })
+}
+
 fn moment(text: &str, direction: i32) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse() {
         return Ok(moment);
@@ -263,6 +278,20 @@ mod tests {
         assert!(moment("90d", 1).expect("a quarter") > Timestamp::now());
         for wrong in ["", "h", "1y", "-1h", "yesterday", "9999999999d", "1é"] {
             assert!(past(wrong).is_err(), "{wrong}");
+            assert!(day(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_day_is_named_or_that_of_a_time_in_utc() {
+        for text in [
+            "2026-01-31",
+            "2026-01-31T12:00:00Z",
+            "2026-02-01T00:30:00+01:00",
+        ] {
+            assert_eq!(day(text), Ok("2026-01-31".into()), "{text}");
+        }
+        let today = Timestamp::now().to_string();
+        assert!(day("24h").expect("a day").as_str() < Some(&today[..10]));
     }
 }

@@ -5,6 +5,7 @@
 
 mod amounts;
 mod arguments;
+mod charges;
 mod commands;
 mod funding;
 mod inputs;
@@ -12,6 +13,8 @@ mod replay;
 mod responses;
 mod tail;
 mod tree;
+mod usage;
+mod why;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -94,11 +97,15 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
     let output = &mut Output::of_stdout(args.json);
     let ChosenCommand { row, matches } = args.chosen;
     let call = row.call(&matches)?;
+    let limit = || {
+        let limit = matches.get_one("limit").and_then(Value::as_u64);
+        limit.and_then(|limit| usize::try_from(limit).ok())
+    };
     match row.action {
-        Action::List => {
-            let limit = matches.get_one("limit").and_then(Value::as_u64);
-            list(&row, &call, limit, &client, output).await
-        }
+        Action::List => list(&row, &call, limit(), &client, output).await,
+        Action::Usage => usage::run(&row, &call, limit(), &matches, &client, output).await,
+        Action::Why => why::run(&call, &client, output).await,
+        Action::Charges => charges::run(&row, &call, limit(), &client, output).await,
         Action::Tree => list(&row, &call, None, &client, output).await,
         Action::Tail => {
             let lines = matches.get_one("lines").copied().unwrap_or_default();
@@ -157,11 +164,10 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
 async fn list(
     row: &CommandRow,
     call: &Call,
-    limit: Option<u64>,
+    limit: Option<usize>,
     client: &Client,
     output: &mut Output<impl Write>,
 ) -> Result<(), CallError> {
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     let mut rows = client.rows(call, limit).await?;
     if rows.is_empty() {
         check_tenant(call, client).await?;

@@ -15,6 +15,7 @@ mod operator_call;
 pub(crate) mod operator_changes;
 pub(crate) mod operator_reads;
 pub(crate) mod operator_terminal;
+mod operator_usage;
 pub(crate) mod profiles;
 pub(crate) mod public_protocol;
 pub(crate) mod readme;

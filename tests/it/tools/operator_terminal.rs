@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
+use serde_json::json;
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
@@ -72,6 +73,29 @@ async fn an_event_takes_one_line_of_a_terminal_and_is_whole_in_a_pipe() {
     let piped = operator.run("event tail --tenant acme").await.out;
     assert_eq!(piped.lines().count(), widths.len());
     assert!(piped.contains(&format!("reason={reason}")), "{piped}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_of_usage_has_bars_shares_and_dollars_on_a_terminal() {
+    let operator = AdminCli::new(&[]).await;
+    let budget = "budget create tenant:acme --unit USD_MICROCENTS --allocated 10usd";
+    operator.run(budget).await.done();
+    for (key, microcents) in [("chat", 75_000_000), ("mail", 25_000_000)] {
+        let amount = json!({"actual": {"unit": "USD_MICROCENTS", "amount": microcents}});
+        let scope = format!("tenant:acme/app:{key}");
+        let posted = operator.app.post_event(key, &scope, 0, amount);
+        posted.await.expect(201);
+    }
+    let mut command = operator.command("usage --tenant acme --by app");
+    let printed = on_terminal(command.env("NO_COLOR", "1"), 200).await;
+    let lines: Vec<_> = printed.lines().collect();
+    let chat = "chat  USD_MICROCENTS    $0.75  75.0 %  ███████████████░░░░░     $0.00      1";
+    let mail = "mail  USD_MICROCENTS    $0.25  25.0 %  █████░░░░░░░░░░░░░░░     $0.00      1";
+    assert_eq!(lines[1..3], [chat, mail], "{printed}");
+    let mut command = operator.command("usage why tenant:acme --unit USD_MICROCENTS");
+    let printed = on_terminal(command.env("NO_COLOR", "1"), 200).await;
+    let figures = "$9.00 remaining = $10.00 allocated - $1.00 spent - $0.00 held - $0.00 debt";
+    assert!(printed.contains(figures), "{printed}");
 }
 
 #[tokio::test]
