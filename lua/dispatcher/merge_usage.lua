@@ -38,9 +38,9 @@ for i = 0, hashes - 1 do redis.call('HLEN', usage_of_month .. ':' .. i) end
 for i = 1, #found, 2 do
   local charged, count, refunded, mark = found[i + 1]:match('^(%d+) (%d+) ?(%d*)( ?%+?)$')
   if found[i] ~= 'combinations' and count then
-    -- A sum that was too large stays marked.
-    local charged_sum = mark == '' and int64(charged) or INT64_MAX
-    local count_usage, key = usage_count(usage_of_month, found[i], charged_sum, tonumber(count), int64(refunded) or 0)
+    local is_readable = int64(charged)
+    local count_usage, key = usage_count(usage_of_month, found[i], is_readable or INT64_MAX, tonumber(count), int64(refunded) or 0,
+      mark ~= '' or not is_readable)
     count_usage()
     redis.call('PEXPIREAT', key, expires_ms)
   end

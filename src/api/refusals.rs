@@ -15,7 +15,7 @@ use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
     BulkRefusal as Bulk, EvaluatedRefusal, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
     ReservationRefusal as Reservation, StockTooLarge, TenantRefusal as Tenant, TooManyScanned,
-    TooManySorts, WebhookRefusal as Webhook,
+    TooManySorts, UsageRefusal, WebhookRefusal as Webhook,
 };
 use crate::store::StoreError;
 
@@ -154,6 +154,7 @@ impl From<Refusal> for ApiError {
 
             R::TooMany(_) => (S::BAD_REQUEST, Code::LimitExceeded),
 
+            R::Usage(UsageRefusal::Merging) => return Self::unavailable(refusal, 1),
             R::Usage(_) => (S::BAD_REQUEST, Code::InvalidRequest),
 
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),

@@ -152,7 +152,7 @@ pub struct RetentionConfig {
     ///
     /// Raise it when reports by day go further back; a busy tenant takes up to 4 MiB a day
     #[arg(long = "usage-retention-days", env = "BUDGET_USAGE_RETENTION_DAYS", value_name = "DAYS",
-          default_value_t = USAGE_DAYS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=400))]
+          default_value_t = USAGE_DAYS_DEFAULT, value_parser = clap::value_parser!(u32).range(31..=400))]
     pub usage_days: u32,
     /// Months that usage is kept after the end of each.
     ///

@@ -47,7 +47,9 @@ impl CountLimit {
             Self::Budgets => "budgets of the tenant",
             Self::Increases => "temporary increases of the budget",
             Self::Refunds => "refunds of the charge",
-            Self::Combinations => "combinations of scope, action and API key in these days",
+            Self::Combinations => {
+                "combinations of scope, action and API key in these days, or groups of them"
+            }
             Self::ApiKeys => "API keys of the tenant",
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",

@@ -75,6 +75,9 @@ pub enum UsageRefusal {
         /// The last.
         last: String,
     },
+    /// More of them were merged while it was read, each time.
+    #[error("days of the report are just being merged into their month; try again")]
+    Merging,
     /// Each day is a group.
     #[error(
         "the days from {first} to {last} are only kept as a sum: group by month instead of day, or begin after them"

@@ -89,6 +89,10 @@ impl UsageGroups {
         &self.by
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.totals.len()
+    }
+
     /// Adds the usage of a combination in this scope, or of the tenant's that were not kept apart.
     pub(super) fn add(
         &mut self,

@@ -4,6 +4,9 @@ mod groups;
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 pub use groups::{UsageGroups, UsageRow, UsageSum};
 
@@ -15,14 +18,15 @@ use crate::domain::scope::{ScopeFilter, SegmentFilter};
 use crate::domain::usage::{Combination, UsageGroup, Used};
 use crate::store::{Day, MergedMonth, StoreError, UsageOf};
 
-/// Different combinations that one report reads at most.
+/// Different combinations that one report reads at most, and groups that it has at most.
 const COMBINATIONS_MAX: usize = 200_000;
 
 /// Days that a report is about where it does not say, up to today.
 const DAYS_DEFAULT: i64 = 30;
 
-/// How often a report is read again because days were merged meanwhile.
+/// How often a report is read because days were merged meanwhile, and the pause before the next time.
 const ATTEMPTS: usize = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The usage that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,16 +106,26 @@ impl Ledger {
             let count = |span, field: &str, value: &str| read.count(span, field, value);
             self.store.each_usage(tenant, &spans, count).await?;
             // Days that were merged meanwhile were read twice or not at all.
-            let is_same = merged == self.store.merged_months(tenant, &months).await?;
-            if is_same || attempt == ATTEMPTS {
+            let after = self.store.merged_months(tenant, &months).await?;
+            if read_of(&merged, from).eq(read_of(&after, from)) {
                 return Ok(UsageReport {
                     groups: read.groups,
-                    is_complete: read.is_complete && is_same,
+                    is_complete: read.is_complete,
                     complete_from: counted_from.max(kept_from),
                 });
             }
+            if attempt == ATTEMPTS {
+                return Err(Refusal::from(UsageRefusal::Merging).into());
+            }
+            sleep(PAUSE).await;
         }
     }
+}
+
+/// The months that a report from a day on reads, as they were merged.
+fn read_of(merged: &[Option<MergedMonth>], from: Day) -> impl Iterator<Item = &MergedMonth> {
+    let merged = merged.iter().flatten();
+    merged.filter(move |month| month.until >= from)
 }
 
 /// The months of days, by their first days.
@@ -179,7 +193,8 @@ impl<'a> Reading<'a> {
         let Some((combination, used)) = Combination::parse(field).zip(Used::parse(value)) else {
             return Ok(());
         };
-        if self.seen.insert(self.hasher.hash_one(field)) && self.seen.len() > COMBINATIONS_MAX {
+        self.seen.insert(self.hasher.hash_one(field));
+        if self.seen.len().max(self.groups.len()) > COMBINATIONS_MAX {
             let most = COMBINATIONS_MAX as i64;
             let too_many = TooMany {
                 count: CountLimit::Combinations,

@@ -65,8 +65,7 @@
 //!
 //! impl Outcome for EndReply {
 //!     fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError> {
-//!         if word == "ended" { return Ok(Some(Self::Ended { now_ms: …, left: … })) }
-//!         Ok(None)
+//!         if word == "ended" { Ok(Some(Self::Ended { now_ms: …, left: … })) } else { Ok(None) }
 //!     }
 //! }
 //! ```

@@ -40,17 +40,24 @@ pub(super) async fn carry_out(
         let Some(joined) = in_progress.join_next().await else {
             break;
         };
-        let (step, outcome) = joined.expect("no step panics");
-        match outcome {
-            Ok(response) => {
+        let (step, response, error) = joined.expect("no step panics");
+        let line = step.line.clone();
+        // Also what a step made before its next request failed.
+        let printed = match error.is_none() || has_secret(&response) {
+            true => show(step, &response, output),
+            false => Ok(()),
+        };
+        // A pipe that was closed is a failure here: the response may have had a secret.
+        let unwritten = |error: CallError| CallError::Unavailable(error.to_string());
+        match error.or(printed.map_err(unwritten).err()) {
+            None => {
                 done += 1;
-                show(step, &response, output)?;
                 if std::io::stderr().is_terminal() {
                     eprint!("\r{done} of {total}\r");
                 }
             }
-            Err(error) => {
-                eprintln!("failed: {}", step.line);
+            Some(error) => {
+                eprintln!("failed: {line}");
                 failed = failed.or(Some(error));
             }
         }
@@ -59,8 +66,8 @@ pub(super) async fn carry_out(
     failed.map_or(Ok(()), Err)
 }
 
-/// Sends the requests of a step; the response is that of the first.
-async fn run(mut step: Step, client: Client) -> (Step, Result<Value, CallError>) {
+/// Sends the requests of a step. Returns the response to the first, and why one failed.
+async fn run(mut step: Step, client: Client) -> (Step, Value, Option<CallError>) {
     let mut first = Value::Null;
     for mut call in std::mem::take(&mut step.calls) {
         if call.id.is_none() {
@@ -70,10 +77,14 @@ async fn run(mut step: Step, client: Client) -> (Step, Result<Value, CallError>)
         match client.send(&call).await {
             Ok(response) if first.is_null() => first = response,
             Ok(_) => {}
-            Err(error) => return (step, Err(error)),
+            Err(error) => return (step, first, Some(error)),
         }
     }
-    (step, Ok(first))
+    (step, first, None)
+}
+
+fn has_secret(response: &Value) -> bool {
+    SECRETS.iter().any(|name| response[*name].is_string())
 }
 
 fn show(

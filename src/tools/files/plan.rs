@@ -124,7 +124,7 @@ impl Plan {
         }
         if allocated.is_some() {
             calls.push(fund(wanted, present));
-            if stays {
+            if !present.is_active() && !wanted.is_active() {
                 let problem = "cannot change while it is frozen; `status: ACTIVE` unfreezes it";
                 self.problems.push(format!("{place}.allocated: {problem}"));
             }

@@ -143,11 +143,7 @@ async fn respond_either<L: List<Filter = UsageFilter, Sort = OneOrder>>(
     let text = query.0.as_deref().unwrap_or_default();
     let mut parameters = Parameters::reading(text, L::PLANE);
     let is_focus = format_of(&mut parameters)?;
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    let is_csv = is_focus
-        || accepted
-            .filter_map(|it| it.to_str().ok())
-            .any(|it| it.contains("text/csv"));
+    let is_csv = is_focus || prefers_csv(&headers);
     if !is_csv {
         return respond::<L>(state, operation, caller, path_id, query).await;
     }
@@ -165,6 +161,18 @@ async fn respond_either<L: List<Filter = UsageFilter, Sort = OneOrder>>(
         true => csv::focus(&state, &tenant, report).await,
         false => csv::table(report),
     }
+}
+
+/// Whether CSV comes first among the types that a client accepts.
+fn prefers_csv(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let mut types = values
+        .flat_map(|value| value.split(','))
+        .filter_map(|it| it.split(';').next());
+    types
+        .find(|it| ["text/csv", "application/json", "*/*"].contains(&it.trim()))
+        .is_some_and(|it| it.trim() == "text/csv")
 }
 
 /// Declares the parameter `format`: whether it asks for the columns of FOCUS.

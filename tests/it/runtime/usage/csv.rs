@@ -120,6 +120,24 @@ async fn a_table_has_every_group_and_no_formula() {
     }
 }
 
+#[tokio::test]
+async fn csv_is_for_clients_that_accept_it_first() {
+    let app = TestApp::spawn().await;
+    for (accept, is_csv) in [
+        ("text/csv", true),
+        ("text/html, text/csv; charset=utf-8, */*", true),
+        ("application/json, text/csv;q=0.1", false),
+        ("*/*", false),
+    ] {
+        let request = app.request(Method::GET, "/v1/usage");
+        let request = request.header("X-Service-API-Key", &app.keys[0]);
+        let response = request.header("Accept", accept).send().await;
+        let response = response.expect("a response");
+        let content_type = response.headers()["content-type"].to_str().expect("text");
+        assert_eq!(content_type.starts_with("text/csv"), is_csv, "{accept}");
+    }
+}
+
 /// Whether a cell is what its column may have.
 type IsRight = fn(&str) -> bool;
 

@@ -134,6 +134,46 @@ async fn the_combination_after_20_000_is_counted_as_other() {
 }
 
 #[tokio::test]
+async fn no_hash_has_more_than_1_000_combinations_however_they_are_called() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    charge(&app, "a", "first").await;
+    let key = app
+        .store
+        .keys()
+        .usage(app.callers[0].partition, "acme", app.store.today());
+    let full = "for hash = 0, 31 do for i = 1, 1000 do
+        redis.call('HSET', KEYS[1] .. ':' .. hash, 'TOKENS app:x - 1 x ' .. hash .. ' ' .. i, '1 1') end end";
+    let () = app.run(&["EVAL", full, "1", &key]).await;
+    let () = app.run(&["HSET", &key, "combinations", "500 9999"]).await;
+    charge(&app, "b", "second").await;
+    let fields: i64 = app.run(&["HLEN", &key]).await;
+    let other: String = app.run(&["HGET", &key, "TOKENS other"]).await;
+    assert_eq!((fields, other.as_str()), (3, "10 1"));
+}
+
+#[tokio::test]
+async fn a_damaged_value_refuses_no_charge() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    charge(&app, "a", "known").await;
+    let key = app
+        .store
+        .keys()
+        .usage(app.callers[0].partition, "acme", app.store.today());
+    let fields: Vec<String> = app.run(&["HKEYS", &key]).await;
+    let known = fields.iter().find(|field| field.ends_with(" known"));
+    for (number, damaged) in ["x", "99999999999999999999999 1"].into_iter().enumerate() {
+        let () = app
+            .run(&["HSET", &key, known.expect("a combination"), damaged])
+            .await;
+        charge(&app, &format!("b{number}"), "known").await;
+        let found = report(&app, "action_name=known").await;
+        assert_eq!(found.at("/usage/0/saturated"), &json!(true), "{damaged}");
+    }
+}
+
+#[tokio::test]
 async fn four_mebibytes_of_combinations_are_enough_for_a_day() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;

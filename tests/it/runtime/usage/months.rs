@@ -128,11 +128,15 @@ async fn a_day_of_many_combinations_is_merged_whole() {
     let day = app.store.today().month(-3).plus(9);
     moved_to(&app, day).await;
     let query = format!("from={}", day.month(0).date());
+    let first = format!("{query}&action_name=name-0");
+    let first_before = rows(&report(&app, &first).await);
+    assert_eq!(first_before, [format!("{} 0 1 saturated", i64::MAX)]);
     let before = rows(&report(&app, &query).await);
     assert_eq!(before, [format!("{} 639 642 saturated", i64::MAX)]);
     merged(&app).await;
     assert_eq!(app.keys_like(&format!("*usage:acme:{day}*")).await, [""; 0]);
     assert_eq!(rows(&report(&app, &query).await), before);
+    assert_eq!(rows(&report(&app, &first).await), first_before);
     let by_name = report(&app, &format!("{query}&group_by=action_name&limit=1000")).await;
     assert_eq!(rows(&by_name).len(), 641);
     let month =

@@ -260,6 +260,12 @@ async fn prune_takes_out_of_use_what_a_list_leaves_out_and_status_brings_it_back
     );
     apply(app, &frozen).await;
     unchanged(app, &frozen).await;
+    let more = frozen.replace("allocated: 50M", "allocated: 60M");
+    let refused = run(app, "apply -f -", &more).await;
+    refused.refused(
+        2,
+        "tenants[0].budgets[3].allocated: cannot change while it is frozen",
+    );
 }
 
 #[tokio::test]

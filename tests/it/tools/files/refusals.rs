@@ -1,8 +1,9 @@
 //! Files and services that `apply` refuses.
 
 use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
 
-use super::{apply, budget, exported, file, rows, run};
+use super::{apply, budget, command, exported, file, rows, run};
 use crate::harness::admin_cli::AdminCli;
 use crate::harness::app::TestApp;
 
@@ -139,4 +140,37 @@ async fn a_service_that_refuses_or_is_absent_gives_its_exit_code() {
         "{refused:?}"
     );
     assert!(refused.err.contains("WEBHOOK_URL_INVALID"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_is_in_progress_is_completed_although_it_cannot_be_printed() {
+    let app = TestApp::spawn().await;
+    let keys = "keys: [{name: a}, {name: b}, {name: c}, {name: d}]";
+    let text = format!("tenants: [{{tenant_id: acme-full, name: A, {keys}}}]");
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = command(&app, "apply --json -f -");
+    let mut child = command
+        .stdout(full.expect("a device"))
+        .spawn()
+        .expect("the binary is built");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).await.expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().await.expect("an end");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    for part in [
+        "failed: + create tenant acme-full",
+        "0 of 5 done",
+        "could not be written",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    // The next one does what is left.
+    let left = run(&app, "apply -f -", &text).await;
+    assert!(
+        left.out
+            .contains("key_secret of key acme-full d, printed only now: "),
+        "{left:?}"
+    );
 }
