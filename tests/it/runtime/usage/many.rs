@@ -1,5 +1,6 @@
 //! Many combinations: hashes beside that of the day, and what there is no room for.
 
+use budget_authority::store::Day;
 use budget_authority::tools::verify::verify;
 use serde_json::json;
 
@@ -24,10 +25,12 @@ const FILL: &str = "
     return most";
 
 async fn fill(app: &TestApp, to: u32) -> u32 {
-    let key = app
-        .store
-        .keys()
-        .usage(app.callers[0].partition, "acme", app.store.today());
+    fill_day(app, app.store.today(), to).await
+}
+
+async fn fill_day(app: &TestApp, day: Day, to: u32) -> u32 {
+    let keys = app.store.keys();
+    let key = keys.usage(app.callers[0].partition, "acme", day);
     let mut most = 0;
     for from in (1..=to).step_by(1_000) {
         let last = (from + 999).min(to);
@@ -131,6 +134,19 @@ async fn the_combination_after_20_000_is_counted_as_other() {
         (rows(&found), found.at("/complete")),
         (vec!["20 3 2".to_owned()], &json!(false))
     );
+}
+
+#[tokio::test]
+async fn a_report_has_at_most_200_000_groups() {
+    let app = TestApp::spawn().await;
+    for ago in 0..11 {
+        fill_day(&app, app.store.today().plus(-ago), 20_000).await;
+    }
+    // The same 20,000 combinations every day.
+    assert_eq!(rows(&report(&app, "").await), ["220000 0 220000"]);
+    let refused = app.get("/v1/usage?group_by=day,scope").await;
+    assert_eq!(refused.at("/details/present"), &json!(200_001));
+    refused.refused(400, "LIMIT_EXCEEDED");
 }
 
 #[tokio::test]
