@@ -1,6 +1,6 @@
 //! Lists a tenant's usage events along the indexes of days, and reads one.
 
-use super::walk::STEP_DAYS;
+use super::walk::{STEP_DAYS, days_between, left, step_of};
 use crate::domain::amount::Amount;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::Caller;
@@ -221,11 +221,7 @@ impl UsageEventWalk<'_> {
         let created = &self.filter.created;
         let low = created.from_ms.unwrap_or(0).max(oldest_ms);
         let high = created.to_ms.unwrap_or(newest_ms).min(newest_ms);
-        match (range.after.and_then(Position::number), range.descending) {
-            (None, _) => (low, high),
-            (Some(after), true) => (low, after),
-            (Some(after), false) => (after, high),
-        }
+        left((low, high), range, 0)
     }
 }
 
@@ -247,10 +243,7 @@ impl Walk for UsageEventWalk<'_> {
             store.extra_round_trip(ExtraRoundTrip::Paging);
         }
         let (low, high) = self.times(range);
-        let mut days: Vec<Day> = Day::between(low, high).collect();
-        if range.descending {
-            days.reverse();
-        }
+        let mut days = days_between((low, high), range);
         let next_day = days.get(STEP_DAYS).copied();
         days.truncate(STEP_DAYS);
         let keys = store.keys().of(self.tenant.partition());
@@ -290,14 +283,6 @@ impl Walk for UsageEventWalk<'_> {
                 row,
             }
         });
-        let next_day = next_day.filter(|_| complete);
-        let next_ms = next_day.map(|day| match range.descending {
-            true => day.plus(1).start_ms() - 1,
-            false => day.start_ms(),
-        });
-        Ok(Step {
-            reached: next_ms.map(|at_ms| Position::new(at_ms, "")),
-            ..Step::new(entries.collect(), complete && next_day.is_none())
-        })
+        Ok(step_of(entries.collect(), complete, next_day, range))
     }
 }

@@ -87,15 +87,7 @@ impl ReservationWalk<'_> {
                 expires.1.saturating_add(grace_ms),
             ),
         };
-        let after = range.after.and_then(Position::number);
-        match (
-            after.map(|at_ms| at_ms.saturating_add(grace_ms)),
-            range.descending,
-        ) {
-            (None, _) => (low, high),
-            (Some(after), true) => (low, after),
-            (Some(after), false) => (after, high),
-        }
+        left((low, high), range, grace_ms)
     }
 
     /// Reads rows between two scores, in the indexes of these days.
@@ -134,12 +126,47 @@ impl ReservationWalk<'_> {
 
     /// The days between the scores that are left, in walking order; none for an index that is not by day.
     fn days(&self, range: StepRange<'_>) -> Vec<Day> {
-        let (low, high) = self.scores(range);
-        match (self.index, range.descending) {
-            (ReservationIndex::Created, true) => Day::between(low, high).rev().collect(),
-            (ReservationIndex::Created, false) => Day::between(low, high).collect(),
+        match self.index {
+            ReservationIndex::Created => days_between(self.scores(range), range),
             _ => Vec::new(),
         }
+    }
+}
+
+/// What is left between two scores, which are `ahead` of the positions in a list.
+pub(super) fn left((low, high): (i64, i64), range: StepRange<'_>, ahead: i64) -> (i64, i64) {
+    let after = range.after.and_then(Position::number);
+    match (after.map(|at| at.saturating_add(ahead)), range.descending) {
+        (None, _) => (low, high),
+        (Some(after), true) => (low, after),
+        (Some(after), false) => (after, high),
+    }
+}
+
+/// The days between two times in milliseconds, in walking order.
+pub(super) fn days_between((low, high): (i64, i64), range: StepRange<'_>) -> Vec<Day> {
+    let mut days: Vec<_> = Day::between(low, high).collect();
+    if range.descending {
+        days.reverse();
+    }
+    days
+}
+
+/// What a step along days found. `complete`: whether these days have no more; then `next_day` is the next one.
+pub(super) fn step_of<T>(
+    entries: Vec<Entry<T>>,
+    complete: bool,
+    next_day: Option<Day>,
+    range: StepRange<'_>,
+) -> Step<T> {
+    let next_day = next_day.filter(|_| complete);
+    let next_ms = next_day.map(|day| match range.descending {
+        true => day.plus(1).start_ms() - 1,
+        false => day.start_ms(),
+    });
+    Step {
+        reached: next_ms.map(|at_ms| Position::new(at_ms, "")),
+        ..Step::new(entries, complete && next_day.is_none())
     }
 }
 
@@ -198,16 +225,7 @@ impl Walk for ReservationWalk<'_> {
                 row,
             }
         });
-        // Where these days have no more.
-        let next_day = next_day.filter(|_| complete);
-        let next_ms = next_day.map(|day| match range.descending {
-            true => day.plus(1).start_ms() - 1,
-            false => day.start_ms(),
-        });
-        Ok(Step {
-            reached: next_ms.map(|at_ms| Position::new(at_ms, "")),
-            ..Step::new(entries.collect(), complete && next_day.is_none())
-        })
+        Ok(step_of(entries.collect(), complete, next_day, range))
     }
 }
 
