@@ -80,7 +80,10 @@ pub(super) fn print_overview(
         ("in debt", "debt_scopes"),
     ] {
         for row in rows(member) {
-            let [scope, unit, debt] = ["scope", "unit", "debt"].map(|name| plain(&row[name]));
+            let [scope, unit] = ["scope", "unit"].map(|name| plain(&row[name]));
+            let debt = json!({"unit": unit, "amount": row["debt"]});
+            let dollars = output.terminal.dollars(&debt);
+            let debt = dollars.unwrap_or_else(|| plain(&row["debt"]));
             output.line(&format!("{title}: {scope} {unit} debt {debt}"))?;
         }
     }
