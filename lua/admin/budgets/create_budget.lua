@@ -86,7 +86,7 @@ counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
 redis.call('ZADD', budgets, 0, member)
 redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved', '0', 'spent', '0',
   'allocated', allocated, 'debt', '0', 'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'announced', '',
-  'turns_at_ms', '', 'limits', '', 'observes', '', 'epoch', '0')
+  'terms', '', 'turns_at_ms', '', 'limits', '', 'observes', '', 'epoch', '0')
 redis.call('HSET', budget, 'ledger_id', ledger_id, 'tenant', tenant, 'scope', scope, 'unit', unit,
   'created_at_ms', now, 'updated_at_ms', now, 'base_spent', '0', 'base_debt', '0', unpack(ARGV, fields_from, fields_to))
 if turns_at_ms ~= '' then redis.call('ZADD', turns, turns_at_ms, tenant .. ' ' .. unit .. ' ' .. scope) end

@@ -98,8 +98,8 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 local entry = tenant .. ' ' .. unit .. ' ' .. scope
 if turns_at_ms ~= '' then redis.call('ZADD', turns, turns_at_ms, entry) end
 if budget.over ~= budget.before.over then over_limit_or_in_debt_write(over_limit_or_in_debt, entry, budget.debt, budget.over) end
-funding_write(budget, budget.base_spent, budget.base_debt, 'updated_at_ms', now, 'turns_at_ms', turns_at_ms,
-  'increases', increases_text(increases))
+funding_write(budget, budget.base_spent, budget.base_debt, 'updated_at_ms', now, 'terms', '1',
+  'turns_at_ms', turns_at_ms, 'increases', increases_text(increases))
 local events, facts = events_new(event_log, outbox, tenant, day, now, context), increase_facts(increase, budget.ledger_id, unit)
 if reason ~= '' then facts[#facts + 1], facts[#facts + 2] = 'data.reason', reason end
 event_append(events, amount ~= '' and 'budget.increase_started' or 'budget.increase_ended', scope, facts)

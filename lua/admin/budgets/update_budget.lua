@@ -92,6 +92,7 @@ end
 for i = 1, #set, 2 do
   if set[i] == 'enforcement' then set[#set + 1], set[#set + 2] = 'observes', set[i + 1] == 'OBSERVE' and '1' or '' end
 end
+if field_after('observes') == '1' then set[#set + 1], set[#set + 2] = 'terms', '1' end
 if field_after('carry_limit') and field_after('rollover_policy') ~= 'CARRY_FORWARD' then return {'carry_limit_alone'} end
 if bounds ~= '' then
   local first, last = bounds:match('^(%S+) (%S+)$')
@@ -115,7 +116,7 @@ if bounds ~= '' or limits ~= '' then
   -- Its next turn finds out when it is due.
   local has_turns = field_after('period_every') or windows_turn(field_after('limits') or '') or (field_after('increases') or '') ~= ''
   turns_at_ms = has_turns and '1' or ''
-  set[#set + 1], set[#set + 2] = 'turns_at_ms', turns_at_ms
+  for name, value in pairs({turns_at_ms = turns_at_ms, terms = '1'}) do set[#set + 1], set[#set + 2] = name, value end
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end

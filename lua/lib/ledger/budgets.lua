@@ -8,11 +8,14 @@ spent - reserved - debt.
 local DEPTHS = {'1', '2', '3', '4', '5', '6'}
 
 -- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that nothing is computed with stay
--- strings.
+-- strings. Most ledgers have figures alone, which an empty `terms` says: reading the other fields would cost more than the rest.
 local function budget_read(key, depth)
-  local status, remaining, reserved, spent, allocated, debt, limit, over, announced, turns_at_ms, limits, observes, epoch =
-    unpack(redis.call('HMGET', key, 'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-      'is_over_limit', 'announced', 'turns_at_ms', 'limits', 'observes', 'epoch'))
+  local status, remaining, reserved, spent, allocated, debt, limit, over, announced, terms = unpack(redis.call('HMGET', key,
+    'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'announced', 'terms'))
+  local turns_at_ms, limits, observes, epoch
+  if terms ~= '' then
+    turns_at_ms, limits, observes, epoch = unpack(redis.call('HMGET', key, 'turns_at_ms', 'limits', 'observes', 'epoch'))
+  end
   if not status and not remaining and not allocated then return false end
   remaining, reserved = int64(remaining), int64(reserved)
   if not (status and remaining and reserved and spent and allocated and debt and limit) then return nil end
@@ -39,7 +42,8 @@ end
 
 -- Returns a ledger as it is now in one short text: allocated spent reserved [debt limit over].
 local function budget_snapshot(budget)
-  local used = budget.allocated .. ' ' .. budget.spent .. ' ' .. int64_text(budget.reserved)
+  local reserved = budget.before_reserved and budget.reserved or int64_text(budget.reserved)
+  local used = budget.allocated .. ' ' .. budget.spent .. ' ' .. reserved
   if budget.debt == '0' and budget.limit == '0' and not budget.over then return used end
   return used .. ' ' .. budget.debt .. ' ' .. budget.limit .. (budget.over and ' 1' or ' 0')
 end

@@ -72,7 +72,7 @@ local FUNDING_EPOCHS = {RENEW = true, RESET_SPENT = true}
 local function funding_fields(budget, operation, now)
   if budget.ended and #budget.ended > 0 then return 'updated_at_ms', now, 'increases', '' end
   if not FUNDING_EPOCHS[operation] then return 'updated_at_ms', now end
-  return 'updated_at_ms', now, 'epoch', (tonumber(budget_field(budget.key, 'epoch') or 0) or 0) + 1
+  return 'updated_at_ms', now, 'terms', '1', 'epoch', (tonumber(budget_field(budget.key, 'epoch') or 0) or 0) + 1
 end
 
 -- Writes the ledger. Its base moves by the same amounts, so that it still adds up with its records. The rest: names and values of

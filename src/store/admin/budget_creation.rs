@@ -86,6 +86,8 @@ impl BudgetCreation<'_> {
         let observes = new.enforcement == Some(Enforcement::Observe);
         fields.extend(observes.then(|| ("observes", "1".to_owned())));
         fields.extend((!new.limits.is_empty()).then(|| ("limits", windows.to_string())));
+        let has_terms = observes || !new.limits.is_empty() || turns_at_ms.is_some();
+        fields.extend(has_terms.then(|| ("terms", "1".to_owned())));
         Ok((fields, turns_at_ms))
     }
 }

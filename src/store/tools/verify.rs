@@ -11,8 +11,8 @@ signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
     ///
     /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit over_limit_by
-    /// turns_at_ms, and its scores in the index of those over their limit or in debt, for its debt and for being over its limit, and in
-    /// that of those that turn. An empty array where the key holds no hash.
+    /// turns_at_ms terms limits observes epoch, and its scores in the index of those over their limit or in debt, for its debt and for
+    /// being over its limit, and in that of those that turn. An empty array where the key holds no hash.
     LEDGERS: ReadLedgers -> LedgersReply = "tools/ledgers", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
     keys of partition of tenant { read over_limit_or_in_debt(), turns(); }
@@ -69,7 +69,7 @@ pub const READ_ROWS: usize = 100;
 pub const DEPTHS: usize = 6;
 
 /// The fields of a ledger and its scores, in the order of `ledgers.lua`.
-const LEDGER_FIELDS: [&str; 14] = [
+const LEDGER_FIELDS: [&str; 18] = [
     "status",
     "allocated",
     "spent",
@@ -81,6 +81,10 @@ const LEDGER_FIELDS: [&str; 14] = [
     "is_over_limit",
     "over_limit_by",
     "turns_at_ms",
+    "terms",
+    "limits",
+    "observes",
+    "epoch",
     "score for its debt",
     "score for being over its limit",
     "score of its turn",
@@ -279,6 +283,12 @@ fn figures(fields: Vec<Option<String>>) -> Result<Figures, String> {
     // Older ledgers have no base: absent is 0.
     let base = |name: &str| Ok(ledger.optional(name)?.unwrap_or(0));
     let is_over_limit = ledger.get("is_over_limit") == Some("1");
+    let is_set = |name: &&str| ledger.get(name).is_some_and(|text| !text.is_empty());
+    let mut terms = ["turns_at_ms", "limits", "observes"].iter();
+    let begun_anew = ledger.get("epoch").is_some_and(|epoch| epoch != "0");
+    if ledger.get("terms") == Some("") && (begun_anew || terms.any(is_set)) {
+        return Err("it is corrupt: `terms` is empty, so its terms do not apply".to_owned());
+    }
     let read = || {
         let debt = ledger.integer("debt")?;
         let for_debt = (debt > 0).then_some(debt as f64);

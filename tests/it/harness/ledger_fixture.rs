@@ -159,6 +159,7 @@ impl LedgerFixture {
             ("debt", "0"),
             ("overdraft_limit", &limit),
             ("is_over_limit", "0"),
+            ("terms", ""),
             ("base_spent", "0"),
             ("base_debt", "0"),
             ("ledger_id", "ledger"),

@@ -180,6 +180,10 @@ async fn a_ledger_that_turns_must_be_in_the_index() {
     };
     let wrong = "acme ledger tenant:acme TOKENS: the index of ledgers that turn has it wrong";
     set("5000");
+    let unread = "acme ledger tenant:acme TOKENS: it is corrupt: `terms` is empty, so its terms do not apply";
+    assert_eq!(differences(&fixture).await, [unread]);
+    let marked = ["HSET", &record, "terms", "1"];
+    fixture.redis().run::<i64>(&marked);
     assert_eq!(differences(&fixture).await, [wrong]);
     let index = fixture.store.keys().turns(tenant_id("acme").partition());
     let entry = "acme TOKENS tenant:acme";

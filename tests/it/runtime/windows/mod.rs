@@ -171,3 +171,14 @@ async fn what_a_window_has_used_ends_at_the_highest_integer() {
         .await
         .refused(409, "BUDGET_EXCEEDED");
 }
+
+#[tokio::test]
+async fn a_ledger_that_does_not_say_whether_it_has_terms_has_them() {
+    let app = TestApp::spawn().await;
+    limited(&app, ROOT, json!([limit("P1D", 50)])).await;
+    app.run::<i64>(&["HDEL", &app.ledger_key(0, ROOT), "terms"])
+        .await;
+    let refused = app.create("r1", ROOT, 51, json!({})).await;
+    refused.refused(409, "BUDGET_EXCEEDED");
+    app.create("r2", ROOT, 50, json!({})).await.expect(200);
+}
