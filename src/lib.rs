@@ -17,6 +17,7 @@ pub mod admin;
 pub mod ledger;
 
 pub mod api;
+pub mod console;
 
 pub mod dispatcher;
 

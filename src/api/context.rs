@@ -7,6 +7,11 @@ use super::trace::correlation::Correlation;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 
+/// Who makes a request that this process makes itself: the console, for the holder of a session. Nothing that is sent from outside
+/// can set it. The scripts check an API key as ever.
+#[derive(Clone)]
+pub struct SignedIn(pub Caller);
+
 /// What the connection and the layers around a route know of a request, for those below them. One extension, because each costs
 /// allocations.
 #[derive(Clone, Default)]

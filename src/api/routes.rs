@@ -28,6 +28,8 @@ pub struct Planes {
     pub api: Router,
     /// The address for operators; `None` when `api` serves everything.
     pub admin: Option<Router>,
+    /// All operations, for requests that this process makes itself.
+    pub operations: Router,
     /// What their handlers act on.
     pub state: AppState,
 }
@@ -44,8 +46,9 @@ pub fn planes(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
         state: Handles::shared(config, store, egress),
         origins: &config.http.cors_origins,
     };
+    let operations = routes.serve(|_| true, plane_of_unknown_path);
     let (api, admin) = match config.http.admin_listen {
-        None => (routes.serve(|_| true, plane_of_unknown_path), None),
+        None => (operations.clone(), None),
         Some(_) => {
             // Both kinds of keys may ask who they are, each on its own address.
             let admin = |id: OperationId| is_for_operators(id.path());
@@ -57,6 +60,7 @@ pub fn planes(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
     Planes {
         api,
         admin,
+        operations,
         state: routes.state,
     }
 }

@@ -75,6 +75,17 @@ pub struct HttpConfig {
         default_value_if("dialect", Dialect::LISTS_ALL_TENANTS.as_str(), "true")
     )]
     pub allow_cross_tenant_list: bool,
+    /// Serve the console, pages for operators and tenants, below /console on the address of the admin plane.
+    ///
+    /// Change it when nobody should use a browser here
+    #[arg(
+        long,
+        env = "BUDGET_CONSOLE",
+        value_parser = boolish(),
+        on_or_off(),
+        default_value = "true"
+    )]
+    pub console: bool,
     /// Time after SIGTERM in which requests are still served while /ready responds 503, so that load balancers notice,
     /// in milliseconds. Ctrl-C (SIGINT) skips it.
     ///

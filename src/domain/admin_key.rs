@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+use super::api_key::secret::KeyHash;
 use super::ids::text_id;
 
 /// The longest name of a key, in characters.
@@ -41,6 +42,11 @@ impl AdminCaller {
     /// The digest of the key, which distinguishes it from others of the same name.
     pub(super) fn digest(&self) -> &[u8] {
         &self.digest
+    }
+
+    /// The same as the digest of an API key.
+    pub fn key_hash(&self) -> KeyHash {
+        KeyHash::of_digest(&self.digest)
     }
 }
 
@@ -121,6 +127,12 @@ impl AdminKeys {
     pub fn first_uniform(&self) -> Option<usize> {
         let place = self.0.iter().position(|key| key.is_uniform)?;
         Some(place + 1)
+    }
+
+    /// The holder of the key with this digest, if it is still one of them.
+    pub fn holder(&self, hash: &KeyHash) -> Option<AdminCaller> {
+        let of_key = |key: &&AdminKey| KeyHash::of_digest(&key.caller.digest) == *hash;
+        self.0.iter().find(of_key).map(|key| key.caller.clone())
     }
 
     /// The holder of `key`, if it is one of them. Takes the same time whichever it is.

@@ -112,6 +112,20 @@ impl Recorded for SignedAmount {
     }
 }
 
+/// Microcents of a US dollar.
+pub const DOLLAR: i128 = 100_000_000;
+
+/// An amount of money in dollars, to all the places that it has and at least two.
+pub fn dollars(microcents: i64) -> String {
+    let (sign, amount) = (
+        if microcents < 0 { "-" } else { "" },
+        i128::from(microcents).abs(),
+    );
+    let places = format!("{:08}", amount % DOLLAR);
+    let cut = places.trim_end_matches('0').len().max(2);
+    format!("{sign}${}.{}", amount / DOLLAR, &places[..cut])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

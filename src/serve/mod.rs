@@ -28,6 +28,7 @@ use crate::api::probes::{Probes, metrics_router};
 use crate::api::state::AppState;
 use crate::api::{Planes, measured};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
+use crate::console;
 use crate::evidence::Issuing;
 use crate::shutdown::Shutdown;
 use crate::spans::SpansError;
@@ -156,6 +157,10 @@ pub async fn run(
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     raise_limit(config.process.connections.open_max);
+    let planes = match config.http.console {
+        true => console::added_to(planes),
+        false => planes,
+    };
     let state = planes.state;
     state.ledger.register(telemetry.registry())?;
     let counting = tokio::spawn(store_counts(Arc::clone(&state), shutdown.clone()));

@@ -4,6 +4,7 @@
 pub mod admin;
 mod append_only;
 mod calls;
+pub mod console;
 mod deadline;
 pub mod deployment;
 pub mod dispatcher;
@@ -43,6 +44,7 @@ pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use calls::OnFailure;
+pub use console::SESSION_MS;
 pub use deadline::is_replay;
 pub(crate) use error::{ScriptError, outcome, unless_fenced};
 pub use keys::Keys;

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::amount::Unit;
+use crate::domain::amount::{DOLLAR, Unit};
 
-/// Microcents of a US dollar.
-const DOLLAR: i128 = 100_000_000;
 /// Decimal places of a dollar that microcents have.
 const PLACES: usize = 8;
 /// More digits than any amount has.
@@ -80,20 +78,10 @@ fn scaled(number: &str, factor: i128) -> Result<i64, Wrong> {
     }
 }
 
-/// An amount of money in dollars, to all the places that it has and at least two.
-pub(super) fn dollars(microcents: i64) -> String {
-    let (sign, amount) = (
-        if microcents < 0 { "-" } else { "" },
-        i128::from(microcents).abs(),
-    );
-    let places = format!("{:08}", amount % DOLLAR);
-    let cut = places.trim_end_matches('0').len().max(2);
-    format!("{sign}${}.{}", amount / DOLLAR, &places[..cut])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::amount::dollars;
     use crate::domain::rows;
 
     #[test]

@@ -7,9 +7,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::call::CallError;
-use super::money;
 use super::table::Table;
-use crate::domain::amount::Unit;
+use crate::domain::amount::{Unit, dollars};
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable_up_to;
 
@@ -198,7 +197,7 @@ impl Terminal {
     pub fn dollars(self, value: &Value) -> Option<String> {
         let is_money = self.width.is_some() && value["unit"] == Unit::UsdMicrocents.as_str();
         let amount = value["amount"].as_i64().filter(|_| is_money)?;
-        Some(money::dollars(amount))
+        Some(dollars(amount))
     }
 
     /// The text in this style.

@@ -12,6 +12,7 @@
 )]
 
 mod admin;
+mod console;
 mod dispatcher;
 mod egress;
 mod evidence;

@@ -8,10 +8,11 @@ use super::backoff::{Backoff, Guesser, Paused};
 use crate::admin::Admin;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
-use crate::domain::api_key::secret::{ApiKeyText, KeyHash};
-use crate::domain::caller::RuntimeCaller;
+use crate::domain::api_key::secret::{ApiKeyText, KeyHash, KeyId};
+use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::dialect::Dialect;
 use crate::domain::refusal::{BadCredential, BadKey};
+use crate::store::StoreError;
 
 /// Turns credentials into callers.
 pub struct Access {
@@ -71,6 +72,41 @@ impl Access {
                 None => ApiError::unauthorized(BadCredential::AdminKey),
             }
         })
+    }
+
+    /// The holder of a key that was presented before, as `holder_of` named them; `None` once an admin key is removed or replaced. Whether an
+    /// API key still holds, the next script finds out.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the key is new to this replica and Redis is unavailable.
+    pub async fn resume(&self, holder: &str, hash: &str) -> Result<Option<Caller>, StoreError> {
+        let Some(key_hash) = KeyHash::parse(hash) else {
+            return Ok(None);
+        };
+        let Some(key_id) = holder.strip_prefix("key:").and_then(KeyId::parse) else {
+            let admin = self.admin_keys.holder(&key_hash).map(Caller::Admin);
+            return Ok(admin.filter(|caller| Self::holder_of(caller).0 == holder));
+        };
+        let owner = self.admin.owner_of_key(&key_id).await?;
+        Ok(owner.map(|tenant| {
+            Caller::Tenant(RuntimeCaller {
+                key_id,
+                key_hash,
+                partition: tenant.partition(),
+                tenant,
+            })
+        }))
+    }
+
+    /// What names the holder of a key, and the digest of the key.
+    pub fn holder_of(caller: &Caller) -> (String, KeyHash) {
+        match caller {
+            Caller::Tenant(caller) => (format!("key:{}", caller.key_id), caller.key_hash.clone()),
+            Caller::Admin(admin) => {
+                let name = admin.name().map_or("", |name| name.as_str());
+                (format!("admin:{name}"), admin.key_hash())
+            }
+        }
     }
 
     /// Counts a wrong API key. Whether its client sent too many, so that the response is to be delayed.

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::client_address::client_of;
 use super::refused::{self, AlreadyAudited};
 use crate::api::body::is_large;
-use crate::api::context::Context;
+use crate::api::context::{Context, SignedIn};
 use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
@@ -156,6 +156,17 @@ async fn caller_of(
     parts: &Parts,
     client: IpAddr,
 ) -> Result<Caller, ApiError> {
+    if let Some(SignedIn(caller)) = parts.extensions.get() {
+        return match (callers, caller) {
+            (Callers::Admin, Caller::Tenant(_)) => {
+                Err(ApiError::unauthorized(BadCredential::NoAdminKey))
+            }
+            (Callers::Tenant(_), Caller::Admin(_)) => {
+                Err(ApiError::unauthorized(BadCredential::NoKey))
+            }
+            _ => Ok(caller.clone()),
+        };
+    }
     let headers = &parts.headers;
     let admin_key = headers
         .get(headers::ADMIN_KEY)

@@ -188,7 +188,7 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
 }
 
 /// As a layer of `tower_http` does, which would be one more around each route.
-async fn catch_panics(response: impl Future<Output = Served>) -> Served {
+pub async fn catch_panics(response: impl Future<Output = Served>) -> Served {
     let mut response = pin!(response);
     let caught = poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| response.as_mut().poll(cx)));

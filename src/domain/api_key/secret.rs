@@ -29,7 +29,17 @@ pub struct KeyHash([u8; 43]);
 impl KeyHash {
     /// The hash of a whole key.
     pub fn of(key: &str) -> Self {
-        Self(base64(&Sha256::digest(key)))
+        Self::of_digest(&Sha256::digest(key))
+    }
+
+    /// The hash of a key with this digest.
+    pub fn of_digest(digest: &[u8]) -> Self {
+        Self(base64(digest))
+    }
+
+    /// Reads the text of a hash.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.as_bytes().try_into().ok().map(Self)
     }
 
     /// The text of the hash.

@@ -20,6 +20,9 @@ keys! { directory "{dir}:" {
     issuers: hash = ("issuers"), "never";
     /// The dispatchers by the time until which each counts as alive.
     dispatchers: zset = ("dispatchers"), "an entry when its time is over";
+    /// The console's sessions of the holder of a key, `key:<key_id>` or `admin:<name>`, by the digest of the cookie: `<when it ends, in
+    /// milliseconds> <digest of the key>`.
+    console_sessions: hash = ("console:" holder), "TTL: eight hours after the last one began";
 }}
 
 keys! { partition {

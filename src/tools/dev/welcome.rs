@@ -19,7 +19,7 @@ pub(super) fn print(
 ) {
     let words = dialect.words();
     let mut text = format!(
-        "\nBudget authority is ready.\n\n  API        http://{address}\n  docs       http://{address}/docs\n  admin key  {}\n",
+        "\nBudget authority is ready.\n\n  API        http://{address}\n  docs       http://{address}/docs\n  console    http://{address}/console\n  admin key  {}\n",
         admin_key.expose_secret()
     );
     if let Some((redis, folder)) = private {

@@ -1,7 +1,7 @@
 //! The table of the scripts of `lua/`. Only tests go through all of them: a call names its own script.
 
 use budget_authority::store::signature::Signature;
-use budget_authority::store::{admin, deployment, dispatcher, evidence, runtime, tools};
+use budget_authority::store::{admin, console, deployment, dispatcher, evidence, runtime, tools};
 
 /// The declarations of all scripts.
 pub static SIGNATURES: &[&Signature] = &[
@@ -96,6 +96,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &tools::verify::LEDGERS,
     &tools::verify::RECORDS,
     &tools::verify::REGISTERED,
+    &console::OPEN_SESSION,
     &deployment::META,
     &evidence::REGISTER_ISSUERS,
 ];

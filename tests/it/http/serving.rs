@@ -88,6 +88,7 @@ impl Service {
         let planes = Planes {
             api: router,
             admin: None,
+            operations: Router::new(),
             state: Handles::shared(&config, &store, config.webhooks.egress()),
         };
         let shutdown = Shutdown::new();

@@ -41,11 +41,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "spans",
         ],
     ),
+    ("console", &["api", "domain", "store", "telemetry"]),
     (
         "serve",
         &[
             "api",
             "config",
+            "console",
             "evidence",
             "shutdown",
             "spans",
@@ -89,39 +91,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that only read; any other writes.
-const READS: &[&str] = &[
-    "EXISTS",
-    "GET",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HKEYS",
-    "HLEN",
-    "HRANDFIELD",
-    "HMGET",
-    "HVALS",
-    "LLEN",
-    "LPOS",
-    "LRANGE",
-    "SCARD",
-    "TIME",
-    "TYPE",
-    "XLEN",
-    "XRANGE",
-    "XREVRANGE",
-    "ZCARD",
-    "ZCOUNT",
-    "ZLEXCOUNT",
-    "ZRANGE",
-    "ZRANGEBYLEX",
-    "ZRANGEBYSCORE",
-    "ZRANK",
-    "ZREVRANGE",
-    "ZREVRANGEBYLEX",
-    "ZREVRANGEBYSCORE",
-    "ZREVRANK",
-    "ZSCORE",
-];
+const READS: &str = "EXISTS GET HEXISTS HGET HGETALL HKEYS HLEN HRANDFIELD HMGET HVALS LLEN LPOS LRANGE SCARD TIME TYPE \
+    XLEN XRANGE XREVRANGE ZCARD ZCOUNT ZLEXCOUNT ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZREVRANGE \
+    ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCORE";
 
 #[test]
 fn every_module_uses_only_the_layers_below_it() {
@@ -256,7 +228,12 @@ fn every_fragment_starts_with_its_name_and_purpose() {
 /// Whether a line of Lua calls a command that writes.
 fn calls_a_write(line: &str) -> bool {
     let mut calls = line.split("call('").skip(1);
-    calls.any(|call| !READS.contains(&call.split('\'').next().unwrap_or_default()))
+    let reads = |call: &str| {
+        READS
+            .split_whitespace()
+            .any(|read| Some(read) == call.split('\'').next())
+    };
+    calls.any(|call| !reads(call))
 }
 
 /// Whether a line of Lua calls one of these functions.

@@ -1,0 +1,98 @@
+//! How templates show amounts, times and shares.
+
+use minijinja::value::Serde;
+use minijinja::{Environment, Value as Any};
+use serde_json::Value;
+
+use crate::domain::amount::{Unit, dollars};
+use crate::domain::moment::Moment;
+
+/// Adds the filters.
+pub(super) fn add_to(pages: &mut Environment<'_>) {
+    pages.add_filter("amount", |amount: Serde<Value>| {
+        in_words(&amount["unit"], amount["amount"].as_i64())
+    });
+    pages.add_filter("of_unit", |amount: i64, unit: String| {
+        in_words(&unit.into(), Some(amount))
+    });
+    pages.add_filter("exactly", |amount: Serde<Value>| {
+        format!(
+            "{} {}",
+            amount["amount"],
+            amount["unit"].as_str().unwrap_or_default()
+        )
+    });
+    pages.add_filter("utc", |time: Any| match time.as_i64() {
+        Some(ms) => Moment::from_ms(ms).map_or_else(String::new, |moment| moment.to_string()),
+        None => time.to_string(),
+    });
+    pages.add_filter("share", share);
+    pages.add_filter("url", |text: String| -> String {
+        url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+    });
+}
+
+/// An amount as people read it: money in dollars, anything else with its thousands apart.
+fn in_words(unit: &Value, amount: Option<i64>) -> String {
+    let Some(amount) = amount else {
+        return String::new();
+    };
+    match unit.as_str() {
+        Some(unit) if unit == Unit::UsdMicrocents.as_str() => dollars(amount),
+        unit => {
+            let unit = unit.unwrap_or_default().to_lowercase().replace('_', " ");
+            format!("{} {unit}", grouped(amount))
+        }
+    }
+}
+
+/// 1234567 as `1,234,567`.
+fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if number < 0 { format!("-{text}") } else { text }
+}
+
+/// The share of `part` in `whole`, in percent, between 0 and 100, with one place.
+fn share(part: i64, whole: i64) -> f64 {
+    let share = part as f64 * 100.0 / whole.max(1) as f64;
+    (share.clamp(0.0, 100.0) * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_readable_and_exact() {
+        let money = Value::from("USD_MICROCENTS");
+        assert_eq!(in_words(&money, Some(512_345_678)), "$5.12345678");
+        let tokens = Value::from("TOKENS");
+        for (amount, text) in [
+            (0, "0 tokens"),
+            (999, "999 tokens"),
+            (1_000, "1,000 tokens"),
+            (-12_345_678, "-12,345,678 tokens"),
+        ] {
+            assert_eq!(in_words(&tokens, Some(amount)), text);
+        }
+        assert_eq!(
+            in_words(&tokens, Some(i64::MAX)),
+            "9,223,372,036,854,775,807 tokens"
+        );
+    }
+
+    #[test]
+    fn shares_stay_within_a_bar() {
+        assert_eq!(
+            [share(1, 3), share(5, 0), share(-1, 3), share(i64::MAX, 1)],
+            [33.3, 100.0, 0.0, 100.0]
+        );
+    }
+}

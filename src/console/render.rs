@@ -1,0 +1,66 @@
+//! Renders templates.
+
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse as _, Response};
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde_json::{Value, json};
+
+use super::{assets, format};
+
+macro_rules! templates {
+    ($($name:literal),+) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
+}
+
+/// The templates, read once. Every text is escaped.
+static PAGES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut pages = Environment::new();
+    pages.set_auto_escape_callback(|_| AutoEscape::Html);
+    pages.set_undefined_behavior(UndefinedBehavior::Chainable);
+    for (name, text) in templates!(
+        "base.html",
+        "parts.html",
+        "login.html",
+        "refused.html",
+        "overview.html",
+        "tenants.html",
+        "tenant.html",
+        "budget.html",
+        "change.html",
+        "denials.html"
+    ) {
+        pages
+            .add_template(name, text)
+            .expect("a test renders each template");
+    }
+    format::add_to(&mut pages);
+    for end in ["css", "js", "svg"] {
+        pages.add_global(end, assets::path(end));
+    }
+    pages
+});
+
+/// A page.
+pub(super) fn render(status: StatusCode, name: &str, context: Value) -> Response {
+    let page = PAGES
+        .get_template(name)
+        .and_then(|page| page.render(Serde(context)));
+    match page {
+        Ok(page) => (status, Html(page)).into_response(),
+        Err(error) => {
+            tracing::error!(error = %error, "cannot render {name}: {error:#}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A page that says why there is no other one.
+pub(super) fn refusal(status: StatusCode, message: &str) -> Response {
+    render(
+        status,
+        "refused.html",
+        json!({"title": "That did not work", "message": message}),
+    )
+}

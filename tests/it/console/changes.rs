@@ -1,0 +1,145 @@
+//! Changes from the console: what is denied is found, and let through.
+
+use reqwest::{StatusCode, header};
+use serde_json::json;
+
+use super::reader::Reader;
+use super::{BUDGET, CHAT};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+
+/// The path of a change of the budget of `CHAT`.
+fn change(more: &str) -> String {
+    format!("{}&{more}", BUDGET.replace("/budget?", "/budget/change?"))
+}
+
+#[tokio::test]
+async fn a_denied_call_is_found_and_passes_after_an_increase() {
+    let app = TestApp::spawn().await;
+    app.budget(CHAT, 100, 0).await;
+    assert_eq!(app.create("denied", CHAT, 500, json!({})).await.status, 409);
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let denials = reader.get("/console/denials?tenant=acme").await;
+    assert!(
+        denials.has("BUDGET_EXCEEDED")
+            && denials.has("500 tokens")
+            && denials.has("100 tokens left then"),
+        "{}",
+        denials.text
+    );
+    let link = denials
+        .text
+        .split('"')
+        .find(|text| text.contains("change=increase"));
+    let link = link.expect("a way out").replace("&amp;", "&");
+    let preview = reader.get(&link).await;
+    assert!(
+        preview.has("Then: 500 tokens remaining of 500 tokens allocated"),
+        "{}",
+        preview.text
+    );
+    let key = preview.field("key");
+    let form = [
+        ("key", key.as_str()),
+        ("scope", CHAT),
+        ("unit", "TOKENS"),
+        ("change", "increase"),
+        ("amount", "400"),
+        ("for", "P1D"),
+        ("reason", "denied call"),
+    ];
+    // Twice: of two windows with the same form, one has an effect.
+    for _ in 0..2 {
+        let done = reader.post("/console/budget/change", &form).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+        assert!(done.header(header::LOCATION).ends_with("&done=increase"));
+    }
+    assert_eq!(app.figures(CHAT).await.0, 500);
+    assert_eq!(app.create("denied", CHAT, 500, json!({})).await.status, 200);
+    let budget = reader.get(BUDGET).await;
+    assert!(
+        budget.has("400 tokens until") && budget.has("denied call"),
+        "{}",
+        budget.text
+    );
+}
+
+#[tokio::test]
+async fn a_budget_is_funded_frozen_and_unfrozen() {
+    let app = TestApp::spawn().await;
+    app.budget(CHAT, 100, 0).await;
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let asks = reader.get(&change("change=fund")).await;
+    assert!(asks.has("Show what will change"), "{}", asks.text);
+    let preview = reader.get(&change("change=fund&amount=1,900")).await;
+    assert!(
+        preview.has("Then: 2,000 tokens remaining of 2,000 tokens allocated"),
+        "{}",
+        preview.text
+    );
+    for (name, amount) in [("fund", "1,900"), ("freeze", ""), ("unfreeze", "")] {
+        let page = reader
+            .get(&change(&format!("change={name}&amount={amount}")))
+            .await;
+        let key = page.field("key");
+        let form = [
+            ("key", key.as_str()),
+            ("scope", CHAT),
+            ("unit", "TOKENS"),
+            ("change", name),
+            ("amount", amount),
+        ];
+        let done = reader.post("/console/budget/change", &form).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{name}: {}", done.text);
+        assert_eq!(
+            reader.get(BUDGET).await.has("<strong class=\"bad\">frozen"),
+            name == "freeze"
+        );
+    }
+    assert_eq!(app.figures(CHAT).await.0, 2_000);
+    // What is refused is said, with the form as it was.
+    let form = [
+        ("key", "k1"),
+        ("scope", CHAT),
+        ("unit", "TOKENS"),
+        ("change", "increase"),
+        ("amount", "5"),
+        ("for", "P1D"),
+    ];
+    let refused = reader.post("/console/budget/change", &form).await;
+    assert!(
+        refused.has("role=\"alert\"") && refused.has("reason"),
+        "{}",
+        refused.text
+    );
+    assert_eq!(refused.field("amount"), "5");
+    assert_eq!(
+        reader.get(&change("change=close")).await.status,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn a_form_of_another_origin_changes_nothing() {
+    let app = TestApp::spawn().await;
+    app.budget(CHAT, 100, 0).await;
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let form = [
+        ("key", "k1"),
+        ("scope", CHAT),
+        ("unit", "TOKENS"),
+        ("change", "fund"),
+        ("amount", "5"),
+    ];
+    for site in ["cross-site", "same-site", "none"] {
+        for path in [
+            "/console/budget/change",
+            "/console/login",
+            "/console/logout",
+        ] {
+            let page = reader.post_from(site, path, &form).await;
+            assert_eq!(page.status, StatusCode::FORBIDDEN, "{site} {path}");
+        }
+    }
+    assert_eq!(app.figures(CHAT).await.0, 100);
+    assert_eq!(reader.get("/console").await.status, StatusCode::OK);
+}
