@@ -22,9 +22,14 @@ pub fn schema() -> Value {
 /// An amount may also be an integer, or money as people write it.
 fn allow_money(schema: &mut Value) {
     if is_amount(schema) {
-        let description = schema["description"].take();
-        let whole = schema.take();
-        *schema = json!({"description": description, "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, whole]});
+        let mut whole = schema.take();
+        let description = whole
+            .as_object_mut()
+            .and_then(|whole| whole.remove("description"));
+        *schema = json!({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, whole]});
+        if let Some(description) = description {
+            schema["description"] = description;
+        }
         return;
     }
     match schema {

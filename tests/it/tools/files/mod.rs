@@ -328,4 +328,6 @@ fn the_schema_of_files_follows_from_the_declarations() {
         "`make docs` writes it"
     );
     assert_eq!(text.len(), written.len());
+    // A validator refuses a schema with a description that is no text.
+    assert!(!written.contains("\"description\": null"), "{path}");
 }
