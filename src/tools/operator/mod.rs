@@ -97,15 +97,17 @@ pub async fn run(args: AdminArgs) -> Result<(), CallError> {
     let output = &mut Output::of_stdout(args.json);
     let ChosenCommand { row, matches } = args.chosen;
     let call = row.call(&matches)?;
-    let limit = || {
-        let limit = matches.get_one("limit").and_then(Value::as_u64);
-        limit.and_then(|limit| usize::try_from(limit).ok())
-    };
+    let limit = matches.try_get_one("limit").ok().flatten();
+    let limit = limit.and_then(Value::as_u64);
+    if limit == Some(0) {
+        return Err(CallError::Usage("--limit must be at least 1".to_owned()));
+    }
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     match row.action {
-        Action::List => list(&row, &call, limit(), &client, output).await,
-        Action::Usage => usage::run(&row, &call, limit(), &matches, &client, output).await,
+        Action::List => list(&row, &call, limit, &client, output).await,
+        Action::Usage => usage::run(&row, &call, limit, &matches, &client, output).await,
         Action::Why => why::run(&call, &client, output).await,
-        Action::Charges => charges::run(&row, &call, limit(), &client, output).await,
+        Action::Charges => charges::run(&row, &call, limit, &client, output).await,
         Action::Tree => list(&row, &call, None, &client, output).await,
         Action::Tail => {
             let lines = matches.get_one("lines").copied().unwrap_or_default();

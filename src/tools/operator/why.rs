@@ -23,9 +23,10 @@ const USAGE: &str =
     "ACTION KIND=action_kind, CHARGED=charged:amount, REFUNDED=refunded:amount, COUNT=count:number";
 const HOLDS: &str = "AGE=age:text, RESERVED=reserved:amount, KEY=key_id, SCOPE=scope_path, RESERVATION=reservation_id";
 const DEBTS: &str = "TIME=timestamp, DEBT=debt:amount, CHARGE=charge, EVENT=event_id";
-const NO_HOLDS: &str = "none is listed; where the admin plane has an address of its own, `admin reservation list` at that of the API has them";
+const NO_HOLDS: &str = "they are not listed here: where the admin plane has an address of its own, `admin reservation list` at that of the API has them";
 /// What else `spent` and `debt` have, or lack.
-const BESIDES: &str = "charged before, repaid, or set by a new period, RENEW or RESET_SPENT since";
+const BESIDES: &str =
+    "it was charged before, repaid, or set by a new period, RENEW or RESET_SPENT since";
 
 /// Prints it for the budget that `lookup` finds.
 ///
@@ -201,12 +202,19 @@ fn print(why: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> 
         output.line(&format!("{amount} of it allocated until {until}: {reason}"))?;
     }
     let change = &why["changes"][0];
-    let [operation, reason] = ["operation", "reason"].map(|name| plain(&change["data"][name]));
+    let operation = plain(&change["data"]["operation"]);
     if let Some(at) = change["timestamp"].as_str() {
         let allocated = &change["data"]["new_state"]["allocated"];
-        let allocated = readable(&json!({"unit": unit, "amount": allocated}));
+        let allocated = allocated.as_i64().map(|amount| {
+            let amount = readable(&json!({"unit": unit, "amount": amount}));
+            format!(", {amount} allocated then")
+        });
+        let reason = change["data"]["reason"]
+            .as_str()
+            .map(|reason| format!("; {reason}"));
+        let [allocated, reason] = [allocated, reason].map(Option::unwrap_or_default);
         output.line(&format!(
-            "last changed {at}: {operation}, {allocated} allocated then; {reason}"
+            "last changed {at}: {operation}{allocated}{reason}"
         ))?;
     }
 
@@ -221,22 +229,29 @@ fn print(why: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> 
     if usage["difference"]["amount"] != 0 {
         let difference = readable(&usage["difference"]);
         output.line(&format!(
-            "{difference} of {spent} spent and {debt} debt besides: {BESIDES}"
+            "{difference}: what {spent} spent and {debt} debt have besides these charges; {BESIDES}"
         ))?;
     }
 
     let count = plain(&holds["count"]);
     let mut largest = rows(&holds["largest"]);
+    let many = match largest.len() {
+        MOST => format!(", of which the {MOST} largest"),
+        _ => String::new(),
+    };
     output.line(&format!(
-        "\n{reserved} held; active reservations: {count}, the largest {}",
-        largest.len()
+        "\n{reserved} held; active reservations: {count}{many}"
     ))?;
     for hold in &mut largest {
         let created = hold["created_at_ms"].as_i64().unwrap_or_default();
         let seconds = (Timestamp::now().as_millisecond() - created) / 1_000;
         hold["age"] = format!("{:#}", SignedDuration::from_secs(seconds.max(0))).into();
     }
-    output.table(HOLDS, &largest, NO_HOLDS)?;
+    match (holds.is_null(), largest.is_empty()) {
+        (true, _) => output.line(NO_HOLDS)?,
+        (false, true) => {}
+        (false, false) => output.table(HOLDS, &largest, "")?,
+    }
 
     let mut debts = rows(&why["debts"]);
     for event in &mut debts {

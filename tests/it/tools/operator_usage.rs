@@ -156,6 +156,11 @@ async fn wrong_arguments_of_a_report_are_refused() {
         ("usage", 2, "--tenant"),
         ("usage --tenant acme --csv --focus", 2, "--focus"),
         ("usage --tenant acme --csv --limit 3", 2, "--limit"),
+        (
+            "usage --tenant acme --limit 0",
+            2,
+            "--limit must be at least 1",
+        ),
         ("--json usage --tenant acme --csv", 2, "--json"),
         ("usage --tenant acme --since lately", 2, "neither a day"),
         ("usage --tenant acme why tenant:acme", 2, "why"),
@@ -239,7 +244,7 @@ async fn why_adds_up_to_the_figures_of_the_budget() {
         ": release\n",
         ": CREDIT, 150 allocated then; top-up\n",
         "\nllm.completion      130         0      1\n",
-        "\n50 held; active reservations: 2, the largest 2\n",
+        "\n50 held; active reservations: 2\n",
         &format!("      40  {key}  tenant:acme/app:chat "),
         "\n20 debt, made by:\n",
         &used,
@@ -257,11 +262,11 @@ async fn why_adds_up_to_the_figures_of_the_budget() {
         .done();
     let text = operator.run("usage why tenant:acme/app:chat").await.out;
     assert!(
-        text.contains("\n-143 of 7 spent and 0 debt besides: "),
+        text.contains("\n-143: what 7 spent and 0 debt have besides these charges; "),
         "{text}"
     );
     assert!(
-        text.contains(": RESET_SPENT, 500 allocated then; -\n") && !text.contains("made by"),
+        text.contains(": RESET_SPENT, 500 allocated then\n") && !text.contains("made by"),
         "{text}"
     );
 }
@@ -281,7 +286,7 @@ async fn why_shows_the_20_largest_holds() {
     assert!(text.err.contains("nothing was charged"), "{text:?}");
     assert!(
         text.out
-            .contains("\n276 held; active reservations: 23, the largest 20\n"),
+            .contains("\n276 held; active reservations: 23, of which the 20 largest\n"),
         "{text:?}"
     );
     assert!(
