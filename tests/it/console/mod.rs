@@ -1,7 +1,7 @@
 //! The console, page by page, as a browser without script sees it.
 
 mod changes;
-mod reader;
+pub(crate) mod reader;
 mod sessions;
 
 use reqwest::{StatusCode, header};

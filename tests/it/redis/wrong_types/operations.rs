@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::admin::http::{BUDGETS, KEYS, TENANTS};
 use crate::admin::webhooks::subscriptions::HOOKS;
+use crate::console::reader::Reader;
 use crate::dispatcher::retention::{retention, run};
 use crate::evidence::fixture::{EvidenceFixture, ON, signer};
 use crate::harness::app::{ADMIN_KEY, TestApp};
@@ -34,6 +35,7 @@ async fn change(app: &TestApp, method: Method, path: &str, body: Value) -> Respo
 
 /// Reservations and usage events that emit events, lack funds, and leave a debt.
 pub async fn spend(app: &TestApp) {
+    Reader::with_key(app, ADMIN_KEY).await;
     let budget =
         json!({"tenant_id": "acme", "scope": ROOT, "unit": "TOKENS", "allocated": tokens(1_000)});
     change(app, Method::POST, BUDGETS, budget).await;
