@@ -21,6 +21,19 @@ impl Form {
         Self(parse(text).into_owned().collect())
     }
 
+    /// The amount that was written, thousands apart or not.
+    pub fn amount(&self) -> Option<i64> {
+        self["amount"].replace(',', "").parse().ok()
+    }
+
+    /// The idempotency key of the form, or a new one: sent twice, or from two windows, it has one effect.
+    pub fn key(&self) -> String {
+        match &self["key"] {
+            "" => uuid::Uuid::new_v4().to_string(),
+            key => key.to_owned(),
+        }
+    }
+
     /// The fields as an object, for a template that fills a form in again.
     pub fn json(&self) -> Value {
         let fields = self

@@ -56,7 +56,13 @@ fn router(console: Console) -> Router {
         )
         .route("/console/denials", get(pages::denials::list))
         .route("/console/assets/{name}", get(assets::serve))
-        .route("/console/{*rest}", get(pages::no_such_page))
+        .route("/console/usage", get(pages::usage::show))
+        .route("/console/usage.csv", get(pages::usage::csv))
+        .route(
+            "/console/reservations/{id}",
+            get(pages::reservation::show).post(pages::reservation::carry_out),
+        )
+        .route("/console/{*list}", get(pages::lists::show))
         .with_state(Arc::new(console))
         .layer(Around((), protect))
 }

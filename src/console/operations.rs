@@ -80,6 +80,12 @@ impl Operations {
         self.call(operation, id, query, ("", Body::empty())).await
     }
 
+    /// Reads a report as CSV.
+    pub async fn csv(&self, operation: OperationId, query: Query<'_>) -> Result<Vec<u8>, Refused> {
+        self.bytes(operation, "", query, ("", Body::empty()), "text/csv")
+            .await
+    }
+
     /// Changes something, under an idempotency key.
     pub async fn send(
         &self,
@@ -101,8 +107,23 @@ impl Operations {
         operation: OperationId,
         id: &str,
         query: Query<'_>,
-        (key, body): (&str, Body),
+        sent: (&str, Body),
     ) -> Result<Value, Refused> {
+        let body = self
+            .bytes(operation, id, query, sent, "application/json")
+            .await?;
+        Ok(serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// The body of a response in this type. `sent`: an idempotency key, and a body.
+    async fn bytes(
+        &self,
+        operation: OperationId,
+        id: &str,
+        query: Query<'_>,
+        (key, body): (&str, Body),
+        accept: &str,
+    ) -> Result<Vec<u8>, Refused> {
         let failed = |error: &dyn std::fmt::Display| Refused {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             message: error.to_string(),
@@ -117,11 +138,11 @@ impl Operations {
             }
             None => path.into_owned(),
         };
-        let query = query_of(query);
         let mut request = Request::builder()
             .method(operation.method.clone())
-            .uri(format!("{path}?{query}"))
+            .uri(format!("{path}?{}", query_of(query)))
             .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, accept)
             .header(headers::IDEMPOTENCY_KEY, key)
             .body(body)
             .map_err(|error| failed(&error))?;
@@ -134,16 +155,14 @@ impl Operations {
         let status = response.status();
         let body = to_bytes(response.into_body(), BODY_MAX).await;
         let body = body.map_err(|error| failed(&error))?;
-        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        match status.is_success() {
-            true => Ok(body),
-            false => Err(Refused {
-                status,
-                message: body["message"]
-                    .as_str()
-                    .unwrap_or("no reason is given")
-                    .to_owned(),
-            }),
+        if status.is_success() {
+            return Ok(body.into());
         }
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let message = body["message"].as_str().unwrap_or("no reason is given");
+        Err(Refused {
+            status,
+            message: message.to_owned(),
+        })
     }
 }

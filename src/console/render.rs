@@ -29,7 +29,14 @@ static PAGES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         "tenant.html",
         "budget.html",
         "change.html",
-        "denials.html"
+        "denials.html",
+        "usage.html",
+        "reservation.html",
+        "events.html",
+        "audit.html",
+        "webhooks.html",
+        "keys.html",
+        "policies.html"
     ) {
         pages
             .add_template(name, text)

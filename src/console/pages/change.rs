@@ -45,14 +45,13 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
         ));
     }
     let budget = budget::of(reader, &form["scope"], &form["unit"]).await?;
-    let amount = form["amount"].replace(',', "").parse::<i64>().ok();
+    let amount = form.amount();
     let figure = |name: &str| budget[name]["amount"].as_i64();
     let after = |name: &str| Some(figure(name)?.saturating_add(amount?));
     let context = json!({
         "title": form["scope"], "budget": budget, "form": form.json(), "problem": problem, "amount": amount,
         "allocated_after": after("allocated"), "remaining_after": after("remaining"),
-        // The same form sent twice, or from two windows, has one effect.
-        "key": match &form["key"] { "" => uuid::Uuid::new_v4().to_string(), key => key.to_owned() },
+        "key": form.key(),
     });
     Ok(reader.page("change.html", context))
 }
@@ -71,8 +70,7 @@ pub(in crate::console) async fn carry_out(
     }
     let form = Form::parse(&form);
     let (scope, unit, reason) = (&form["scope"], &form["unit"], form["reason"].trim());
-    let amount =
-        json!({"unit": unit, "amount": form["amount"].replace(',', "").parse::<i64>().ok()});
+    let amount = json!({"unit": unit, "amount": form.amount()});
     let (operation, mut body) = match Change::parse(&form["change"]) {
         Some(Change::Fund) => (
             OperationId::FundBudget,

@@ -3,8 +3,11 @@
 pub(super) mod budget;
 pub(super) mod change;
 pub(super) mod denials;
+pub(super) mod lists;
 pub(super) mod overview;
+pub(super) mod reservation;
 pub(super) mod tenants;
+pub(super) mod usage;
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -17,11 +20,6 @@ use crate::api::operations::OperationId;
 
 /// Rows of a page of a list.
 const ROWS: &str = "50";
-
-/// Any other path below `/console`.
-pub(super) async fn no_such_page(_: Reader) -> Response {
-    refusal(StatusCode::NOT_FOUND, "There is no such page.")
-}
 
 impl Reader {
     /// A page for this reader. `context`: an object.

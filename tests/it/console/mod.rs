@@ -1,6 +1,7 @@
 //! The console, page by page, as a browser without script sees it.
 
 mod changes;
+mod pages;
 pub(crate) mod reader;
 mod sessions;
 

@@ -1,0 +1,76 @@
+//! One reservation: its life, its evidence, and giving back what it holds or has charged.
+
+use axum::extract::{Path, RawForm, RawQuery};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use serde_json::json;
+
+use super::super::forms::Form;
+use super::super::render::refusal;
+use super::super::session::{Reader, is_own};
+use crate::api::operations::OperationId;
+
+pub(in crate::console) async fn show(
+    reader: Reader,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let query = Form::parse(query.unwrap_or_default().as_bytes());
+    preview_of(&reader, &id, &query, "").await
+}
+
+async fn preview_of(
+    reader: &Reader,
+    id: &str,
+    form: &Form,
+    problem: &str,
+) -> Result<Response, Response> {
+    let reservation = reader
+        .operations
+        .get(OperationId::GetReservation, id, &[])
+        .await?;
+    let context = json!({
+        "title": id, "reservation": reservation, "form": form.json(), "problem": problem, "done": &form["done"],
+        "key": form.key(),
+    });
+    Ok(reader.page("reservation.html", context))
+}
+
+/// Releases what it holds, or refunds a part of what it has charged.
+pub(in crate::console) async fn carry_out(
+    reader: Reader,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    RawForm(form): RawForm,
+) -> Result<Response, Response> {
+    if !is_own(&headers) {
+        let message = "Open the page of the reservation itself, and make the change there.";
+        return Ok(refusal(StatusCode::FORBIDDEN, message));
+    }
+    let form = Form::parse(&form);
+    let mut body = json!({"reason": &form["reason"]});
+    let operation = match &form["change"] {
+        "release" => OperationId::ReleaseReservation,
+        "refund" => {
+            body["amount"] = json!({"unit": &form["unit"], "amount": form.amount()});
+            OperationId::RefundReservation
+        }
+        _ => {
+            return Ok(refusal(
+                StatusCode::NOT_FOUND,
+                "There is no such change of a reservation.",
+            ));
+        }
+    };
+    match reader
+        .operations
+        .send(operation, &id, &[], (&form["key"], body))
+        .await
+    {
+        Ok(_) => {
+            let to = format!("/console/reservations/{id}?done={}", &form["change"]);
+            Ok(Redirect::to(&to).into_response())
+        }
+        Err(refused) => preview_of(&reader, &id, &form, &refused.message).await,
+    }
+}
