@@ -5,6 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::Response;
 use serde_json::Value;
 use tower::ServiceExt as _;
 use url::form_urlencoded::byte_serialize;
@@ -80,9 +81,9 @@ impl Operations {
         self.call(operation, id, query, ("", Body::empty())).await
     }
 
-    /// Reads a report as CSV.
-    pub async fn csv(&self, operation: OperationId, query: Query<'_>) -> Result<Vec<u8>, Refused> {
-        self.bytes(operation, "", query, ("", Body::empty()), "text/csv")
+    /// Reads a report as CSV: the response as it is.
+    pub async fn csv(&self, operation: OperationId, query: Query<'_>) -> Result<Response, Refused> {
+        self.respond(operation, "", query, ("", Body::empty()), "text/csv")
             .await
     }
 
@@ -109,25 +110,21 @@ impl Operations {
         query: Query<'_>,
         sent: (&str, Body),
     ) -> Result<Value, Refused> {
-        let body = self
-            .bytes(operation, id, query, sent, "application/json")
+        let response = self
+            .respond(operation, id, query, sent, "application/json")
             .await?;
-        Ok(serde_json::from_slice(&body).unwrap_or_default())
+        read(response).await
     }
 
-    /// The body of a response in this type. `sent`: an idempotency key, and a body.
-    async fn bytes(
+    /// The response in a media type. `sent`: an idempotency key, and a body.
+    async fn respond(
         &self,
         operation: OperationId,
         id: &str,
         query: Query<'_>,
         (key, body): (&str, Body),
         accept: &str,
-    ) -> Result<Vec<u8>, Refused> {
-        let failed = |error: &dyn std::fmt::Display| Refused {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message: error.to_string(),
-        };
+    ) -> Result<Response, Refused> {
         let operation = operation.operation();
         let path = operation.path_in(self.dialect);
         let id: String = byte_serialize(id.as_bytes()).collect();
@@ -153,16 +150,28 @@ impl Operations {
         }
         let Ok(response) = self.router.clone().oneshot(request).await;
         let status = response.status();
-        let body = to_bytes(response.into_body(), BODY_MAX).await;
-        let body = body.map_err(|error| failed(&error))?;
         if status.is_success() {
-            return Ok(body.into());
+            return Ok(response);
         }
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let body = read(response).await?;
         let message = body["message"].as_str().unwrap_or("no reason is given");
         Err(Refused {
             status,
             message: message.to_owned(),
         })
+    }
+}
+
+/// The JSON of a response.
+async fn read(response: Response) -> Result<Value, Refused> {
+    let body = to_bytes(response.into_body(), BODY_MAX).await;
+    let body = body.map_err(|error| failed(&error))?;
+    serde_json::from_slice(&body).map_err(|error| failed(&error))
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Refused {
+    Refused {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        message: error.to_string(),
     }
 }

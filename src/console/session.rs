@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawForm, RawQuery, State};
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, RawQuery, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::Console;
 use super::forms::{Form, query_of};
@@ -25,6 +27,36 @@ const COOKIE: &str = "__Host-budget-console";
 
 /// Where a browser says what made it send a request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The longest form, in bytes: a reason of 512 characters, each of which may take twelve, and scopes.
+const FORM_MAX: usize = 16 * 1024;
+
+/// A form that a page of the console sent; other pages must not act for its reader.
+pub(super) struct Posted(pub Form);
+
+impl FromRequest<Arc<Console>> for Posted {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Response> {
+        let site = request.headers().get(FETCH_SITE);
+        if site.is_none_or(|site| site != "same-origin") {
+            let message = "Open the page itself, and send its form from there.";
+            return Err(refusal(StatusCode::FORBIDDEN, message));
+        }
+        let body = to_bytes(request.into_body(), FORM_MAX);
+        match timeout(console.state.body_limits.time, body).await {
+            Ok(Ok(body)) => Ok(Self(Form::parse(&body))),
+            Ok(Err(_)) => {
+                let message = format!("A form has at most {FORM_MAX} bytes.");
+                Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &message))
+            }
+            Err(_) => Err(refusal(
+                StatusCode::REQUEST_TIMEOUT,
+                "The form did not arrive in time.",
+            )),
+        }
+    }
+}
 
 /// The reader of a page, and what they may call.
 pub(super) struct Reader {
@@ -68,10 +100,12 @@ impl FromRequestParts<Arc<Console>> for Reader {
         let caller =
             caller.map_err(|error| refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()))?;
         let Some(caller) = caller else {
-            let to = parts
+            // A form that was sent too late is not sent again.
+            let page = parts
                 .uri
                 .path_and_query()
-                .map_or("/console", |path| path.as_str());
+                .filter(|_| parts.method == Method::GET);
+            let to = page.map_or("/console", |path| path.as_str());
             let query = query_of(&[("to", to)]);
             return Err(Redirect::to(&format!("/console/login?{query}")).into_response());
         };
@@ -103,13 +137,6 @@ impl Console {
             None => Ok(None),
         }
     }
-}
-
-/// Whether a page of this console sent a form; other pages must not act for its reader.
-pub(super) fn is_own(headers: &HeaderMap) -> bool {
-    headers
-        .get(FETCH_SITE)
-        .is_some_and(|site| site == "same-origin")
 }
 
 /// The login; whoever is logged in goes on. With `new`, the browser has just logged in, and has kept no cookie.
@@ -149,15 +176,8 @@ fn login(status: StatusCode, to: &str, problem: &str) -> Response {
 pub(super) async fn log_in(
     State(console): State<Arc<Console>>,
     parts: Parts,
-    RawForm(form): RawForm,
+    Posted(form): Posted,
 ) -> Response {
-    if !is_own(&parts.headers) {
-        return refusal(
-            StatusCode::FORBIDDEN,
-            "Open the login page itself, and send the form from there.",
-        );
-    }
-    let form = Form::parse(&form);
     let key = form["key"].trim();
     let (state, dialect) = (&console.state, console.state.dialect);
     let is_api_key = ApiKeyText::parse(key, dialect.words().api_key_prefixes).is_some();
@@ -214,10 +234,11 @@ pub(super) async fn log_in(
 }
 
 /// Ends the session.
-pub(super) async fn log_out(State(console): State<Arc<Console>>, headers: HeaderMap) -> Response {
-    if !is_own(&headers) {
-        return refusal(StatusCode::FORBIDDEN, "Log out by the button of a page.");
-    }
+pub(super) async fn log_out(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    _: Posted,
+) -> Response {
     if let Some(cookie) = Cookie::of(&headers)
         && let Err(error) = console
             .state

@@ -42,6 +42,7 @@ end
 
 -- Returns a ledger as it is now in one short text: allocated spent reserved [debt limit over].
 local function budget_snapshot(budget)
+  -- Once it has moved, it is text.
   local reserved = budget.before_reserved and budget.reserved or int64_text(budget.reserved)
   local used = budget.allocated .. ' ' .. budget.spent .. ' ' .. reserved
   if budget.debt == '0' and budget.limit == '0' and not budget.over then return used end

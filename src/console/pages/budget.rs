@@ -19,9 +19,12 @@ pub(in crate::console) async fn show(
     let budget = of(&reader, scope, unit).await?;
     let tenant = budget["tenant_id"].as_str().unwrap_or_default();
     // A reader without the permission sees the rest of the page.
-    let events = [("tenant_id", tenant), ("scope", scope), ("limit", ROWS)];
-    let events = &events[usize::from(reader.tenant.is_some())..];
-    let events = reader.operations.get(reader.events(), "", events).await;
+    let events = [
+        ("tenant_id", reader.naming(tenant)),
+        ("scope", scope),
+        ("limit", ROWS),
+    ];
+    let events = reader.operations.get(reader.events(), "", &events).await;
     let mut holds = vec![
         ("tenant", tenant),
         ("status", "ACTIVE"),

@@ -1,13 +1,13 @@
 //! Changes of a budget: first what will change, then the change.
 
-use axum::extract::{RawForm, RawQuery};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::RawQuery;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
 
 use super::super::forms::{Form, query_of};
 use super::super::render::refusal;
-use super::super::session::{Reader, is_own};
+use super::super::session::{Posted, Reader};
 use super::budget;
 use crate::api::operations::OperationId;
 use crate::domain::words::words;
@@ -46,6 +46,10 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
     }
     let budget = budget::of(reader, &form["scope"], &form["unit"]).await?;
     let amount = form.amount();
+    let problem = match (problem, amount) {
+        ("", None) if !form["amount"].is_empty() => "amount must be a whole number",
+        _ => problem,
+    };
     let figure = |name: &str| budget[name]["amount"].as_i64();
     let after = |name: &str| Some(figure(name)?.saturating_add(amount?));
     let context = json!({
@@ -59,16 +63,8 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
 /// Makes the change, and returns to the budget.
 pub(in crate::console) async fn carry_out(
     reader: Reader,
-    headers: HeaderMap,
-    RawForm(form): RawForm,
+    Posted(form): Posted,
 ) -> Result<Response, Response> {
-    if !is_own(&headers) {
-        return Ok(refusal(
-            StatusCode::FORBIDDEN,
-            "Open the page of the budget itself, and make the change there.",
-        ));
-    }
-    let form = Form::parse(&form);
     let (scope, unit, reason) = (&form["scope"], &form["unit"], form["reason"].trim());
     let amount = json!({"unit": unit, "amount": form.amount()});
     let (operation, mut body) = match Change::parse(&form["change"]) {
@@ -93,14 +89,16 @@ pub(in crate::console) async fn carry_out(
     if !reason.is_empty() {
         body["reason"] = reason.into();
     }
+    // Other operations find the tenant by the scope.
     let budget = budget::of(&reader, scope, unit).await?;
-    let tenant = budget["tenant_id"].as_str().unwrap_or_default();
+    let tenant = match operation {
+        OperationId::FundBudget => reader.naming(budget["tenant_id"].as_str().unwrap_or_default()),
+        _ => "",
+    };
     let query = [("tenant_id", tenant), ("scope", scope), ("unit", unit)];
-    let is_tenants = reader.tenant.is_some() || !matches!(operation, OperationId::FundBudget);
-    let query = &query[usize::from(is_tenants)..];
     match reader
         .operations
-        .send(operation, "", query, (&form["key"], body))
+        .send(operation, "", &query, (&form["key"], body))
         .await
     {
         Ok(_) => {

@@ -14,14 +14,13 @@ pub(in crate::console) async fn list(
 ) -> Result<Response, Response> {
     let query = Form::parse(query.unwrap_or_default().as_bytes());
     let wanted = [
-        ("tenant_id", &query["tenant"]),
+        ("tenant_id", reader.naming(&query["tenant"])),
         ("event_type", "reservation.denied"),
         ("scope", &query["scope"]),
         ("cursor", &query["cursor"]),
         ("limit", ROWS),
     ];
-    let wanted = &wanted[usize::from(reader.tenant.is_some())..];
-    let page = reader.operations.get(reader.events(), "", wanted).await?;
+    let page = reader.operations.get(reader.events(), "", &wanted).await?;
     Ok(reader.page(
         "denials.html",
         json!({"title": "Denied", "page": page, "query": query.json()}),

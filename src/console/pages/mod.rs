@@ -33,6 +33,11 @@ impl Reader {
         self.tenant.as_deref().unwrap_or(named)
     }
 
+    /// The tenant as a parameter: none for the holder of an API key, whose tenant every operation knows.
+    fn naming<'a>(&self, named: &'a str) -> &'a str {
+        if self.tenant.is_some() { "" } else { named }
+    }
+
     /// The list of events that the reader may see.
     fn events(&self) -> OperationId {
         match self.tenant {

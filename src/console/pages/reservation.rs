@@ -1,13 +1,13 @@
-//! One reservation: its life, its evidence, and giving back what it holds or has charged.
+//! One reservation: its life, and giving back what it holds or has charged.
 
-use axum::extract::{Path, RawForm, RawQuery};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Path, RawQuery};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
 
 use super::super::forms::Form;
 use super::super::render::refusal;
-use super::super::session::{Reader, is_own};
+use super::super::session::{Posted, Reader};
 use crate::api::operations::OperationId;
 
 pub(in crate::console) async fn show(
@@ -40,14 +40,8 @@ async fn preview_of(
 pub(in crate::console) async fn carry_out(
     reader: Reader,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    RawForm(form): RawForm,
+    Posted(form): Posted,
 ) -> Result<Response, Response> {
-    if !is_own(&headers) {
-        let message = "Open the page of the reservation itself, and make the change there.";
-        return Ok(refusal(StatusCode::FORBIDDEN, message));
-    }
-    let form = Form::parse(&form);
     let mut body = json!({"reason": &form["reason"]});
     let operation = match &form["change"] {
         "release" => OperationId::ReleaseReservation,

@@ -67,7 +67,7 @@ keys! { partition {
     /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`announced`* (empty, or the highest
     /// threshold whose rise was announced, in millionths, when, and when the ledger was announced as exhausted; 0 for none),
     /// *`over_limit_by`* (the reservation or usage event that took it over its limit, until it is no longer over it),
-    /// `terms` (empty while `turns_at_ms`, `limits` and `observes` are and `epoch` is 0, so that scripts need not read them; else 1),
+    /// `terms` (if empty, `turns_at_ms`, `limits` and `observes` are, and `epoch` is 0, so scripts do not read them; else 1),
     /// `turns_at_ms` (when it turns next; empty: never, 0: when it is used, 1: not planned yet), `observes` (1, or empty), `epoch`
     /// (how often it has begun anew), *`metadata`*, *`closed_at_ms`*.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";

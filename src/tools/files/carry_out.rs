@@ -40,10 +40,14 @@ pub(super) async fn carry_out(
         let Some(joined) = in_progress.join_next().await else {
             break;
         };
-        let (step, response, error) = joined.map_err(|error| {
-            let what = format!("a step ended: {error}; apply again");
-            CallError::Unavailable(what)
-        })?;
+        let (step, response, error) = match joined {
+            Ok(ended) => ended,
+            Err(error) => {
+                let what = format!("a step ended: {error}; apply again");
+                failed = failed.or(Some(CallError::Unavailable(what)));
+                continue;
+            }
+        };
         let line = step.line.clone();
         // Also what a step made before its next request failed.
         let printed = match error.is_none() || has_secret(&response) {

@@ -235,9 +235,9 @@ fn print(why: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> 
 
     let count = plain(&holds["count"]);
     let mut largest = rows(&holds["largest"]);
-    let many = match largest.len() {
-        MOST => format!(", of which the {MOST} largest"),
-        _ => String::new(),
+    let many = match holds["count"].as_u64() > Some(MOST as u64) {
+        true => format!(", of which the {MOST} largest"),
+        false => String::new(),
     };
     output.line(&format!(
         "\n{reserved} held; active reservations: {count}{many}"

@@ -96,6 +96,10 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
         );
     }
     assert_eq!(app.figures(CHAT).await.0, 2_000);
+    let typo = reader.get(&change("change=fund&amount=1k")).await;
+    assert!(typo.has("amount must be a whole number"), "{}", typo.text);
+    let spoofed = reader.get(&format!("{BUDGET}&done=call+us")).await;
+    assert!(!spoofed.has("Done:"), "{}", spoofed.text);
     // What is refused is said, with the form as it was.
     let form = [
         ("key", "k1"),
@@ -140,6 +144,9 @@ async fn a_form_of_another_origin_changes_nothing() {
             assert_eq!(page.status, StatusCode::FORBIDDEN, "{site} {path}");
         }
     }
+    let long = "x".repeat(17_000);
+    let page = reader.post("/console/login", &[("key", &long)]).await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(app.figures(CHAT).await.0, 100);
     assert_eq!(reader.get("/console").await.status, StatusCode::OK);
 }

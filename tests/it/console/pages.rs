@@ -1,11 +1,13 @@
 //! Pages that are read more than changed: usage, a reservation, and the lists.
 
+use budget_authority::domain::amount::Unit;
 use reqwest::{StatusCode, header};
 use serde_json::json;
 
 use super::CHAT;
 use super::reader::Reader;
 use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::runtime_calls::{event_body, with};
 
 #[tokio::test]
 async fn usage_is_a_table_a_chart_and_csv() {
@@ -47,7 +49,29 @@ async fn usage_is_a_table_a_chart_and_csv() {
                 .contains("usage.csv")
         );
     }
+    // Each unit has a chart of its own.
+    app.budget_in(CHAT, Unit::Credits, 50, 0).await;
+    let body = with(
+        event_body("e2", CHAT, 7),
+        json!({"actual": {"unit": "CREDITS", "amount": 7}}),
+    );
+    app.post("/v1/events", body).await.expect(201);
     let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let page = reader.get("/console/usage?tenant=acme").await;
+    for most in [
+        "CREDITS by day",
+        "at most 7 credits",
+        "TOKENS by day",
+        "at most 1,234 tokens",
+    ] {
+        assert!(page.has(most), "{most}: {}", page.text);
+    }
+    assert_eq!(
+        page.text.matches("height=\"100.0\"").count(),
+        2,
+        "{}",
+        page.text
+    );
     assert!(reader.get("/console/usage").await.has("Name a tenant"));
     let wrong = reader
         .get("/console/usage?tenant=acme&from=yesterday")
@@ -156,4 +180,20 @@ async fn the_lists_are_for_those_who_may_read_them() {
             _ => assert!(page.has(text), "{list}: {}", page.text),
         }
     }
+    let audited = operator.get("/console/audit").await;
+    assert!(!audited.has("listPolicies"), "{}", audited.text);
+    assert!(
+        operator
+            .get("/console/policies")
+            .await
+            .has("Name a tenant.")
+    );
+    assert_eq!(operator.get("/console").await.status, StatusCode::OK);
+    let after = operator.get("/console/audit").await;
+    let entries = |text: &str| text.matches("<tr>").count();
+    assert_eq!(
+        entries(&after.text),
+        entries(&audited.text),
+        "pages that are read leave no entries"
+    );
 }
