@@ -12,6 +12,7 @@ pub mod subject;
 pub mod usage;
 
 pub mod moment;
+pub mod money;
 pub mod period;
 
 pub mod admin_key;

@@ -11,7 +11,6 @@ pub mod files;
 pub mod health;
 pub mod keys;
 pub mod limits;
-mod money;
 pub mod operator;
 mod output;
 mod pages;

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use super::kinds::{Kind, OWNED, TENANT, is_among};
 use crate::domain::fields::Components;
 use crate::domain::moment::Moment;
+use crate::domain::money;
 use crate::domain::period::Zone;
 use crate::domain::printable::printable;
-use crate::tools::money;
 
 /// Lists without a stated default that are empty where they are absent.
 const EMPTY: &str = "budget_templates event_categories limits scope_filter";

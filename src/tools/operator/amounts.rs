@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::inputs::text;
+use crate::domain::money;
 use crate::tools::call::CallError;
-use crate::tools::money;
 
 /// Reads an argument; an error says what is wrong with it.
 pub(super) type ReadArgument = fn(&str) -> Result<Value, String>;

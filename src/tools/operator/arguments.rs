@@ -12,8 +12,8 @@ use super::commands::{Action, CommandRow};
 use super::inputs::{Input, Kind, Place, UNIT, day, future, inputs, past, text};
 use super::{funding, usage};
 use crate::api::operations::OperationId;
+use crate::domain::money;
 use crate::tools::call::{Call, CallError};
-use crate::tools::money;
 
 /// How many words the help of an argument lists.
 const LISTED_WORDS: usize = 8;

@@ -4,8 +4,8 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use serde_json::Value;
 
 use super::amounts::{ReadArgument, amount_in};
+use crate::domain::money;
 use crate::tools::call::{Call, CallError};
-use crate::tools::money;
 
 const OPERATIONS: [(&str, &str); 5] = [
     ("credit", "Add to the allocation"),

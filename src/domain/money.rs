@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::amount::{DOLLAR, Unit};
+use super::amount::{DOLLAR, Unit};
 
 /// Decimal places of a dollar that microcents have.
 const PLACES: usize = 8;
@@ -16,7 +16,7 @@ const WANTED: &str = "must be an amount such as 1000, 1.5k, 0.25usd or '2M token
 ///
 /// # Errors
 /// What is wrong with it, and what would be right.
-pub(super) fn read(text: &str) -> Result<Value, String> {
+pub fn read(text: &str) -> Result<Value, String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, rest) = text.split_at(end.unwrap_or(text.len()));
