@@ -1,4 +1,4 @@
-//! The stylesheet, the script and the icon. Their names hold a digest of their content, so browsers keep them for ever.
+//! The stylesheet, the scripts and the icon. Their names hold a digest of their content, so browsers keep them for ever.
 
 use std::sync::LazyLock;
 
@@ -9,36 +9,47 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-struct Asset {
-    name: String,
+pub(super) struct Asset {
+    /// What templates call its path.
+    pub name: &'static str,
+    /// The last segment of its path.
+    file: String,
     content_type: &'static str,
     content: &'static str,
 }
 
-static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
-    let asset = |stem: &str, end: &str, content_type, content: &'static str| {
+impl Asset {
+    fn of(
+        name: &'static str,
+        end: &str,
+        content_type: &'static str,
+        content: &'static str,
+    ) -> Self {
         let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(content)[..9]);
-        let name = format!("{stem}-{digest}.{end}");
-        Asset {
+        Self {
             name,
+            file: format!("{name}-{digest}.{end}"),
             content_type,
             content,
         }
-    };
+    }
+
+    /// Its path.
+    pub fn path(&self) -> String {
+        format!("/console/assets/{}", self.file)
+    }
+}
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// `htmx` is htmx 2.0.11 as npm has it (0BSD), for pages that follow what happens.
+pub(super) static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
+    let style = "text/css; charset=utf-8";
     [
-        asset(
-            "console",
-            "css",
-            "text/css; charset=utf-8",
-            include_str!("assets/console.css"),
-        ),
-        asset(
-            "console",
-            "js",
-            "text/javascript; charset=utf-8",
-            include_str!("assets/console.js"),
-        ),
-        asset(
+        Asset::of("style", "css", style, include_str!("assets/console.css")),
+        Asset::of("script", "js", SCRIPT, include_str!("assets/console.js")),
+        Asset::of("htmx", "js", SCRIPT, include_str!("assets/htmx.js")),
+        Asset::of(
             "icon",
             "svg",
             "image/svg+xml",
@@ -47,16 +58,9 @@ static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     ]
 });
 
-/// The path of an asset, by its ending.
-pub(super) fn path(end: &str) -> String {
-    let found = ASSETS.iter().find(|asset| asset.name.ends_with(end));
-    let name = found.map(|asset| asset.name.as_str());
-    format!("/console/assets/{}", name.unwrap_or_default())
-}
-
 /// Serves one.
-pub(super) async fn serve(Path(name): Path<String>) -> Response {
-    let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
+pub(super) async fn serve(Path(file): Path<String>) -> Response {
+    let Some(asset) = ASSETS.iter().find(|asset| asset.file == file) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let headers = [
@@ -64,4 +68,19 @@ pub(super) async fn serve(Path(name): Path<String>) -> Response {
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
     ];
     (headers, asset.content).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn htmx_is_the_published_file() {
+        let digest = Sha256::digest(include_str!("assets/htmx.js"));
+        let digest = crate::domain::ids::hex(&digest);
+        assert_eq!(
+            digest,
+            "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+        );
+    }
 }

@@ -27,6 +27,11 @@ pub(super) fn add_to(pages: &mut Environment<'_>) {
         None => time.to_string(),
     });
     pages.add_filter("share", share);
+    pages.add_filter("until", |at: String, now_ms: i64| {
+        Moment::parse(&at).map_or_else(String::new, |at| until(at.as_ms() - now_ms))
+    });
+    pages.add_filter("since", |now_ms: i64, at_ms: i64| until(now_ms - at_ms));
+    pages.add_filter("json", |value: Serde<Value>| format!("{:#}", value.0));
     pages.add_filter("url", |text: String| -> String {
         url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
     });
@@ -65,6 +70,18 @@ fn share(part: i64, whole: i64) -> f64 {
     (share.clamp(0.0, 100.0) * 10.0).round() / 10.0
 }
 
+/// A length of time in its largest unit: `3 days`.
+fn until(ms: i64) -> String {
+    let minutes = ms / 60_000;
+    let (number, unit) = match minutes {
+        ..=0 => return "less than a minute".to_owned(),
+        1..=119 => (minutes, "minute"),
+        120..=2_879 => (minutes / 60, "hour"),
+        _ => (minutes / 1_440, "day"),
+    };
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +103,20 @@ mod tests {
             in_words(&tokens, Some(i64::MAX)),
             "9,223,372,036,854,775,807 tokens"
         );
+    }
+
+    #[test]
+    fn times_are_rounded_down_to_a_unit() {
+        let minute = 60_000;
+        for (ms, text) in [
+            (-1, "less than a minute"),
+            (minute, "1 minute"),
+            (119 * minute, "119 minutes"),
+            (150 * minute, "2 hours"),
+            (3 * 24 * 60 * minute - 1, "2 days"),
+        ] {
+            assert_eq!(until(ms), text);
+        }
     }
 
     #[test]

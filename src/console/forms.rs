@@ -5,6 +5,9 @@ use std::ops::Index;
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, parse};
 
+use crate::domain::amount::Unit;
+use crate::domain::money;
+
 /// Names and values as a query; empty values are left out.
 pub(super) fn query_of(pairs: &[(&str, &str)]) -> String {
     let present = pairs.iter().filter(|(_, value)| !value.is_empty());
@@ -21,9 +24,35 @@ impl Form {
         Self(parse(text).into_owned().collect())
     }
 
-    /// The amount that was written, thousands apart or not.
-    pub fn amount(&self) -> Option<i64> {
-        self["amount"].replace(',', "").parse().ok()
+    /// The amount in a field as people write it, in `unit`: `5usd`, `$5.00`, `1.5k`, `12,000 tokens`; `None` while the field is empty.
+    ///
+    /// # Errors
+    /// What would be right. Money needs its unit, because 5 could be dollars or microcents.
+    pub fn amount(&self, name: &str, unit: &str) -> Result<Option<i64>, String> {
+        let text = self[name].trim().replace(',', "");
+        let text = match text.strip_prefix('$') {
+            Some(dollars) => format!("{dollars}usd"),
+            None => text.replace("risk point", "risk_point"),
+        };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let read = money::read(&text).map_err(|problem| format!("{name} {problem}"))?;
+        let is_money = unit == Unit::UsdMicrocents.as_str();
+        match (read["unit"].as_str(), read.as_i64()) {
+            (None, Some(_)) if is_money => {
+                Err(format!("{name} must have its unit, such as 5usd or $5"))
+            }
+            (None, amount) => Ok(amount),
+            (Some(other), _) if other != unit => Err(format!("{name} must be in {unit}")),
+            (Some(_), _) => Ok(read["amount"].as_i64()),
+        }
+    }
+
+    /// All values of a field that may occur many times.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let fields = self.0.iter().filter(move |(known, _)| known == name);
+        fields.map(|(_, value)| value.as_str())
     }
 
     /// The idempotency key of the form, or a new one: sent twice, or from two windows, it has one effect.
@@ -50,5 +79,40 @@ impl Index<&str> for Form {
     fn index(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_the_pages_write_them() {
+        let amount = |text: &str, unit: &str| {
+            Form(vec![("amount".into(), text.into())]).amount("amount", unit)
+        };
+        for (text, unit, expected) in [
+            ("", "TOKENS", None),
+            ("1,500 tokens", "TOKENS", Some(1_500)),
+            (" 1.5k ", "TOKENS", Some(1_500)),
+            ("3 risk points", "RISK_POINTS", Some(3)),
+            ("$5.12345678", "USD_MICROCENTS", Some(512_345_678)),
+            ("5usd", "USD_MICROCENTS", Some(500_000_000)),
+            ("7 USD_MICROCENTS", "USD_MICROCENTS", Some(7)),
+        ] {
+            assert_eq!(amount(text, unit), Ok(expected), "{text}");
+        }
+        for (text, unit, problem) in [
+            (
+                "5",
+                "USD_MICROCENTS",
+                "amount must have its unit, such as 5usd or $5",
+            ),
+            ("5usd", "TOKENS", "amount must be in TOKENS"),
+            ("many", "TOKENS", "amount must be an amount such as"),
+        ] {
+            let refused = amount(text, unit).expect_err(text);
+            assert!(refused.starts_with(problem), "{refused}");
+        }
     }
 }

@@ -17,6 +17,9 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::routing::{get, post};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::api::Planes;
 use crate::api::state::AppState;
@@ -27,6 +30,8 @@ use crate::telemetry::{Around, Next, Served};
 struct Console {
     operations: Router,
     state: AppState,
+    /// What the overview of operators read last, and when.
+    overview: Mutex<Option<(Instant, Value)>>,
 }
 
 /// Adds the console to the address of the admin plane.
@@ -34,6 +39,7 @@ pub fn added_to(mut planes: Planes) -> Planes {
     let console = router(Console {
         operations: planes.operations.clone(),
         state: Arc::clone(&planes.state),
+        overview: Mutex::default(),
     });
     match &mut planes.admin {
         Some(admin) => *admin = admin.clone().merge(console),
@@ -62,7 +68,24 @@ fn router(console: Console) -> Router {
             "/console/reservations/{id}",
             get(pages::reservation::show).post(pages::reservation::carry_out),
         )
-        .route("/console/{*list}", get(pages::lists::show))
+        .route("/console/events/{id}", get(pages::events::show))
+        .route(
+            "/console/charges/{id}",
+            get(pages::charges::show).post(pages::charges::refund),
+        )
+        .route("/console/evidence/{id}", get(pages::evidence::show))
+        .route(
+            "/console/keys/{id}",
+            get(pages::keys::show).post(pages::keys::revoke),
+        )
+        .route(
+            "/console/webhooks/{id}",
+            get(pages::webhooks::show).post(pages::webhooks::carry_out),
+        )
+        .route(
+            "/console/{*list}",
+            get(pages::lists::show).post(pages::lists::create),
+        )
         .with_state(Arc::new(console))
         .layer(Around((), protect))
 }

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use url::form_urlencoded::byte_serialize;
 
@@ -87,7 +87,7 @@ impl Operations {
             .await
     }
 
-    /// Changes something, under an idempotency key.
+    /// Changes something, under an idempotency key. `body`: `null` for none.
     pub async fn send(
         &self,
         operation: OperationId,
@@ -99,8 +99,17 @@ impl Operations {
         if operation.operation().plane == Plane::Runtime {
             body["idempotency_key"] = key.into();
         }
-        self.call(operation, id, query, (key, Body::from(body.to_string())))
-            .await
+        let body = match body {
+            Value::Null => Body::empty(),
+            body => Body::from(body.to_string()),
+        };
+        self.call(operation, id, query, (key, body)).await
+    }
+
+    /// As [`Operations::get`], for a part of a page that the rest can do without: instead of a refusal, `{"message"}`.
+    pub async fn part(&self, operation: OperationId, id: &str, query: Query<'_>) -> Value {
+        let found = self.get(operation, id, query).await;
+        found.unwrap_or_else(|refused| json!({"message": refused.message}))
     }
 
     async fn call(
@@ -166,6 +175,9 @@ impl Operations {
 async fn read(response: Response) -> Result<Value, Refused> {
     let body = to_bytes(response.into_body(), BODY_MAX).await;
     let body = body.map_err(|error| failed(&error))?;
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
     serde_json::from_slice(&body).map_err(|error| failed(&error))
 }
 

@@ -8,7 +8,8 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde_json::{Value, json};
 
-use super::{assets, format};
+use super::assets::ASSETS;
+use super::format;
 
 macro_rules! templates {
     ($($name:literal),+) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
@@ -32,10 +33,17 @@ static PAGES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         "denials.html",
         "usage.html",
         "reservation.html",
+        "reservations.html",
+        "charges.html",
+        "charge.html",
+        "evidence.html",
         "events.html",
+        "event.html",
         "audit.html",
         "webhooks.html",
+        "webhook.html",
         "keys.html",
+        "key.html",
         "policies.html"
     ) {
         pages
@@ -43,8 +51,8 @@ static PAGES: LazyLock<Environment<'static>> = LazyLock::new(|| {
             .expect("a test renders each template");
     }
     format::add_to(&mut pages);
-    for end in ["css", "js", "svg"] {
-        pages.add_global(end, assets::path(end));
+    for asset in &*ASSETS {
+        pages.add_global(asset.name, asset.path());
     }
     pages
 });

@@ -65,6 +65,8 @@ pub(super) struct Reader {
     pub tenant: Option<String>,
     /// Name or id of the key.
     pub name: String,
+    /// By the clock of Redis, in milliseconds.
+    pub now_ms: i64,
 }
 
 /// A cookie: a random text, and the holder of the key that it stands for.
@@ -106,8 +108,12 @@ impl FromRequestParts<Arc<Console>> for Reader {
                 .path_and_query()
                 .filter(|_| parts.method == Method::GET);
             let to = page.map_or("/console", |path| path.as_str());
-            let query = query_of(&[("to", to)]);
-            return Err(Redirect::to(&format!("/console/login?{query}")).into_response());
+            let login = format!("/console/login?{}", query_of(&[("to", to)]));
+            // A part of a page is fetched by script, which must leave the page as a whole.
+            return Err(match parts.headers.contains_key("hx-request") {
+                true => ([("hx-redirect", login)], "").into_response(),
+                false => Redirect::to(&login).into_response(),
+            });
         };
         let state = &console.state;
         let (holder, _) = Access::holder_of(&caller);
@@ -115,6 +121,7 @@ impl FromRequestParts<Arc<Console>> for Reader {
         Ok(Self {
             tenant: caller.as_tenant().map(|caller| caller.tenant.to_string()),
             name: name.to_owned(),
+            now_ms: state.store.clock().now_ms(),
             operations: Operations::new(
                 console.operations.clone(),
                 state.dialect,

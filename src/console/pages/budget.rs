@@ -1,4 +1,4 @@
-//! One budget: its figures, what holds on it, and what happened to it.
+//! One budget: its figures, what holds on it, what was denied, and what happened to it.
 
 use axum::extract::RawQuery;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::forms::Form;
 use super::super::operations::Refused;
 use super::super::session::Reader;
-use super::ROWS;
+use super::{ROWS, text};
 use crate::api::operations::OperationId;
 
 pub(in crate::console) async fn show(
@@ -17,31 +17,20 @@ pub(in crate::console) async fn show(
     let query = Form::parse(query.unwrap_or_default().as_bytes());
     let (scope, unit) = (&query["scope"], &query["unit"]);
     let budget = of(&reader, scope, unit).await?;
-    let tenant = budget["tenant_id"].as_str().unwrap_or_default();
-    // A reader without the permission sees the rest of the page.
-    let events = [
-        ("tenant_id", reader.naming(tenant)),
-        ("scope", scope),
-        ("limit", ROWS),
-    ];
-    let events = reader.operations.get(reader.events(), "", &events).await;
-    let mut holds = vec![
-        ("tenant", tenant),
-        ("status", "ACTIVE"),
-        ("include", "key_id"),
-        ("limit", ROWS),
-    ];
-    let segments = scope.split('/').skip(1);
-    holds.extend(segments.filter_map(|segment| segment.split_once(':')));
-    let holds = reader
-        .operations
-        .get(OperationId::ListReservations, "", &holds)
-        .await;
-    let or_message = |found: Result<Value, Refused>| {
-        found.unwrap_or_else(|refused| json!({"message": refused.message}))
+    let tenant = text(&budget, "tenant_id");
+    let events = async |name, value| {
+        let wanted = [
+            ("tenant_id", reader.naming(tenant)),
+            ("scope", scope),
+            (name, value),
+            ("limit", "20"),
+        ];
+        reader.operations.part(reader.events(), "", &wanted).await
     };
     let context = json!({
-        "title": scope, "budget": budget, "events": or_message(events), "holds": or_message(holds), "done": &query["done"],
+        "title": scope, "budget": budget, "holds": holds(&reader, tenant, scope, ROWS).await,
+        "denials": events("event_type", "reservation.denied").await, "events": events("category", "budget").await,
+        "done": &query["done"],
     });
     Ok(reader.page("budget.html", context))
 }
@@ -53,4 +42,18 @@ pub(super) async fn of(reader: &Reader, scope: &str, unit: &str) -> Result<Value
         .operations
         .get(OperationId::LookupBudget, "", &wanted)
         .await
+}
+
+/// The active reservations in a scope and below it, the newest first.
+pub(super) async fn holds(reader: &Reader, tenant: &str, scope: &str, limit: &str) -> Value {
+    let mut wanted = vec![
+        ("tenant", tenant),
+        ("status", "ACTIVE"),
+        ("include", "key_id"),
+        ("limit", limit),
+    ];
+    let segments = scope.split('/').skip(1);
+    wanted.extend(segments.filter_map(|segment| segment.split_once(':')));
+    let list = OperationId::ListReservations;
+    reader.operations.part(list, "", &wanted).await
 }

@@ -1,14 +1,12 @@
 //! Changes of a budget: first what will change, then the change.
 
 use axum::extract::RawQuery;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::forms::{Form, query_of};
-use super::super::render::refusal;
 use super::super::session::{Posted, Reader};
-use super::budget;
+use super::{budget, no_such_change, text};
 use crate::api::operations::OperationId;
 use crate::domain::words::words;
 
@@ -21,11 +19,66 @@ words! {
         Increase,
         /// The present period ends and another one begins.
         Renew,
+        /// From now on it renews itself in other periods, or not any more.
+        Period,
         /// Nothing can be reserved.
         Freeze,
         /// It can again.
         Unfreeze,
     }
+}
+
+impl Change {
+    /// The operation and its body.
+    ///
+    /// # Errors
+    /// Which field is wrong, and what would be right.
+    fn request(self, form: &Form) -> Result<(OperationId, Value), String> {
+        let unit = &form["unit"];
+        let amount = |name| match form.amount(name, unit)? {
+            Some(amount) => Ok(json!({"unit": unit, "amount": amount})),
+            None => Err(format!("{name} is missing")),
+        };
+        let (operation, mut body) = match self {
+            Self::Fund => (
+                OperationId::FundBudget,
+                json!({"operation": "CREDIT", "amount": amount("amount")?}),
+            ),
+            Self::Increase => (
+                OperationId::CreateBudgetIncrease,
+                json!({"amount": amount("amount")?, "for": form["for"]}),
+            ),
+            Self::Renew => (OperationId::FundBudget, json!({"operation": "RENEW"})),
+            Self::Period => return Ok((OperationId::UpdateBudget, period(form, amount)?)),
+            Self::Freeze => (OperationId::FreezeBudget, json!({})),
+            Self::Unfreeze => (OperationId::UnfreezeBudget, json!({})),
+        };
+        let reason = form["reason"].trim();
+        if !reason.is_empty() {
+            body["reason"] = reason.into();
+        }
+        Ok((operation, body))
+    }
+}
+
+/// The period of a form; `null` where its length is empty.
+fn period(
+    form: &Form,
+    amount: impl Fn(&'static str) -> Result<Value, String>,
+) -> Result<Value, String> {
+    if form["every"].is_empty() {
+        return Ok(json!({"period": null}));
+    }
+    let mut period = json!({"every": form["every"], "allocated": amount("amount")?});
+    for name in ["time_zone", "anchor"] {
+        if !form[name].is_empty() {
+            period[name] = form[name].into();
+        }
+    }
+    if !form["carry_limit"].is_empty() {
+        period["carry_limit"] = amount("carry_limit")?;
+    }
+    Ok(json!({"period": period}))
 }
 
 /// Shows what a change will do, and asks for what it needs.
@@ -38,24 +91,34 @@ pub(in crate::console) async fn preview(
 }
 
 async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Response, Response> {
-    if Change::parse(&form["change"]).is_none() {
-        return Ok(refusal(
-            StatusCode::NOT_FOUND,
-            "There is no such change of a budget.",
-        ));
-    }
-    let budget = budget::of(reader, &form["scope"], &form["unit"]).await?;
-    let amount = form.amount();
-    let problem = match (problem, amount) {
-        ("", None) if !form["amount"].is_empty() => "amount must be a whole number",
-        _ => problem,
+    let Some(change) = Change::parse(&form["change"]) else {
+        return Ok(no_such_change());
     };
+    let budget = budget::of(reader, &form["scope"], &form["unit"]).await?;
+    let is_filled = !form["amount"].is_empty() || !form["sent"].is_empty();
+    // A form that is not filled in yet has no mistakes.
+    let (amount, mistake) = match form.amount("amount", &form["unit"]) {
+        Err(mistake) => (None, mistake),
+        Ok(amount) => {
+            let request = change.request(form);
+            (
+                amount,
+                request.err().filter(|_| is_filled).unwrap_or_default(),
+            )
+        }
+    };
+    let problem = if problem.is_empty() {
+        &mistake
+    } else {
+        problem
+    };
+    let asks = matches!(change, Change::Fund | Change::Increase | Change::Period);
     let figure = |name: &str| budget[name]["amount"].as_i64();
     let after = |name: &str| Some(figure(name)?.saturating_add(amount?));
     let context = json!({
         "title": form["scope"], "budget": budget, "form": form.json(), "problem": problem, "amount": amount,
-        "allocated_after": after("allocated"), "remaining_after": after("remaining"),
-        "key": form.key(),
+        "asks": asks, "ready": !asks || (is_filled && mistake.is_empty()),
+        "allocated_after": after("allocated"), "remaining_after": after("remaining"), "key": form.key(),
     });
     Ok(reader.page("change.html", context))
 }
@@ -65,42 +128,23 @@ pub(in crate::console) async fn carry_out(
     reader: Reader,
     Posted(form): Posted,
 ) -> Result<Response, Response> {
-    let (scope, unit, reason) = (&form["scope"], &form["unit"], form["reason"].trim());
-    let amount = json!({"unit": unit, "amount": form.amount()});
-    let (operation, mut body) = match Change::parse(&form["change"]) {
-        Some(Change::Fund) => (
-            OperationId::FundBudget,
-            json!({"operation": "CREDIT", "amount": amount}),
-        ),
-        Some(Change::Renew) => (OperationId::FundBudget, json!({"operation": "RENEW"})),
-        Some(Change::Increase) => (
-            OperationId::CreateBudgetIncrease,
-            json!({"amount": amount, "for": form["for"]}),
-        ),
-        Some(Change::Freeze) => (OperationId::FreezeBudget, json!({})),
-        Some(Change::Unfreeze) => (OperationId::UnfreezeBudget, json!({})),
-        None => {
-            return Ok(refusal(
-                StatusCode::NOT_FOUND,
-                "There is no such change of a budget.",
-            ));
-        }
+    let (scope, unit) = (&form["scope"], &form["unit"]);
+    let Some(change) = Change::parse(&form["change"]) else {
+        return Ok(no_such_change());
     };
-    if !reason.is_empty() {
-        body["reason"] = reason.into();
-    }
+    let (operation, body) = match change.request(&form) {
+        Ok(request) => request,
+        Err(problem) => return preview_of(&reader, &form, &problem).await,
+    };
     // Other operations find the tenant by the scope.
     let budget = budget::of(&reader, scope, unit).await?;
     let tenant = match operation {
-        OperationId::FundBudget => reader.naming(budget["tenant_id"].as_str().unwrap_or_default()),
+        OperationId::FundBudget => reader.naming(text(&budget, "tenant_id")),
         _ => "",
     };
     let query = [("tenant_id", tenant), ("scope", scope), ("unit", unit)];
-    match reader
-        .operations
-        .send(operation, "", &query, (&form["key"], body))
-        .await
-    {
+    let sent = (form["key"].as_ref(), body);
+    match reader.operations.send(operation, "", &query, sent).await {
         Ok(_) => {
             let query = query_of(&[("scope", scope), ("unit", unit), ("done", &form["change"])]);
             Ok(Redirect::to(&format!("/console/budget?{query}")).into_response())

@@ -1,12 +1,15 @@
-//! Recent denials: what stopped them, and what would let them pass.
+//! Recent denials: what stopped them, who holds what there now, and what would let them pass.
 
 use axum::extract::RawQuery;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::forms::Form;
 use super::super::session::Reader;
-use super::ROWS;
+use super::{budget, text};
+
+/// Of so many budgets, the page shows what they have now.
+const BUDGETS_MAX: usize = 3;
 
 pub(in crate::console) async fn list(
     reader: Reader,
@@ -17,12 +20,37 @@ pub(in crate::console) async fn list(
         ("tenant_id", reader.naming(&query["tenant"])),
         ("event_type", "reservation.denied"),
         ("scope", &query["scope"]),
+        ("search", &query["search"]),
         ("cursor", &query["cursor"]),
-        ("limit", ROWS),
+        ("limit", "20"),
     ];
-    let page = reader.operations.get(reader.events(), "", &wanted).await?;
+    let mut page = reader.operations.get(reader.events(), "", &wanted).await?;
+    let mut seen = Vec::new();
+    for event in page["events"].as_array_mut().into_iter().flatten() {
+        let scope = match text(&event["data"]["deny_detail"], "blocked_by_scope") {
+            "" => text(&event["data"], "scope"),
+            scope => scope,
+        };
+        let blocked = (scope.to_owned(), text(&event["data"], "unit").to_owned());
+        if seen.len() < BUDGETS_MAX && !seen.contains(&blocked) {
+            event["now"] = now(&reader, &blocked.0, &blocked.1).await;
+            seen.push(blocked.clone());
+        }
+        event["blocked"] = blocked.0.into();
+    }
     Ok(reader.page(
         "denials.html",
         json!({"title": "Denied", "page": page, "query": query.json()}),
     ))
+}
+
+/// A budget, and what is held there; `null` where there is none.
+async fn now(reader: &Reader, scope: &str, unit: &str) -> Value {
+    match budget::of(reader, scope, unit).await {
+        Ok(found) => {
+            let holds = budget::holds(reader, text(&found, "tenant_id"), scope, "5").await;
+            json!({"budget": found, "holds": holds})
+        }
+        Err(_) => Value::Null,
+    }
 }

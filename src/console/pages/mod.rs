@@ -2,12 +2,17 @@
 
 pub(super) mod budget;
 pub(super) mod change;
+pub(super) mod charges;
 pub(super) mod denials;
+pub(super) mod events;
+pub(super) mod evidence;
+pub(super) mod keys;
 pub(super) mod lists;
 pub(super) mod overview;
 pub(super) mod reservation;
 pub(super) mod tenants;
 pub(super) mod usage;
+pub(super) mod webhooks;
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -25,6 +30,7 @@ impl Reader {
     /// A page for this reader. `context`: an object.
     fn page(&self, name: &str, mut context: Value) -> Response {
         context["reader"] = json!({"name": self.name, "tenant": self.tenant});
+        context["now_ms"] = self.now_ms.into();
         render(StatusCode::OK, name, context)
     }
 
@@ -38,13 +44,25 @@ impl Reader {
         if self.tenant.is_some() { "" } else { named }
     }
 
+    /// Of two operations, the one that the reader may call: for operators, or for the holder of an API key.
+    fn may(&self, all: OperationId, own: OperationId) -> OperationId {
+        if self.tenant.is_some() { own } else { all }
+    }
+
     /// The list of events that the reader may see.
     fn events(&self) -> OperationId {
-        match self.tenant {
-            Some(_) => OperationId::ListTenantEvents,
-            None => OperationId::ListEvents,
-        }
+        self.may(OperationId::ListEvents, OperationId::ListTenantEvents)
     }
+}
+
+/// The page for a change that does not exist.
+fn no_such_change() -> Response {
+    refusal(StatusCode::NOT_FOUND, "There is no such change.")
+}
+
+/// The member of an object as text, empty where there is none.
+fn text<'a>(object: &'a Value, member: &str) -> &'a str {
+    object[member].as_str().unwrap_or_default()
 }
 
 impl From<Refused> for Response {

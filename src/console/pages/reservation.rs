@@ -1,13 +1,12 @@
 //! One reservation: its life, and giving back what it holds or has charged.
 
 use axum::extract::{Path, RawQuery};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
 
 use super::super::forms::Form;
-use super::super::render::refusal;
 use super::super::session::{Posted, Reader};
+use super::no_such_change;
 use crate::api::operations::OperationId;
 
 pub(in crate::console) async fn show(
@@ -25,10 +24,8 @@ async fn preview_of(
     form: &Form,
     problem: &str,
 ) -> Result<Response, Response> {
-    let reservation = reader
-        .operations
-        .get(OperationId::GetReservation, id, &[])
-        .await?;
+    let operations = &reader.operations;
+    let reservation = operations.get(OperationId::GetReservation, id, &[]).await?;
     let context = json!({
         "title": id, "reservation": reservation, "form": form.json(), "problem": problem, "done": &form["done"],
         "key": form.key(),
@@ -45,16 +42,14 @@ pub(in crate::console) async fn carry_out(
     let mut body = json!({"reason": &form["reason"]});
     let operation = match &form["change"] {
         "release" => OperationId::ReleaseReservation,
-        "refund" => {
-            body["amount"] = json!({"unit": &form["unit"], "amount": form.amount()});
-            OperationId::RefundReservation
-        }
-        _ => {
-            return Ok(refusal(
-                StatusCode::NOT_FOUND,
-                "There is no such change of a reservation.",
-            ));
-        }
+        "refund" => match form.amount("amount", &form["unit"]) {
+            Ok(amount) => {
+                body["amount"] = json!({"unit": &form["unit"], "amount": amount});
+                OperationId::RefundReservation
+            }
+            Err(problem) => return preview_of(&reader, &id, &form, &problem).await,
+        },
+        _ => return Ok(no_such_change()),
     };
     match reader
         .operations

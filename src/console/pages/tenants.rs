@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::forms::Form;
 use super::super::session::Reader;
-use super::ROWS;
+use super::{ROWS, usage};
 use crate::api::operations::OperationId;
 
 pub(in crate::console) async fn list(
@@ -30,6 +30,14 @@ pub(in crate::console) async fn list(
     ))
 }
 
+/// Which budgets of a tenant a page lists: what a reader chooses, and the parameter that selects it.
+const CHOICES: [(&str, &str, &str); 4] = [
+    ("nearly", "utilization_min", "0.95"),
+    ("over", "over_limit", "true"),
+    ("debt", "has_debt", "true"),
+    ("frozen", "status", "FROZEN"),
+];
+
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(named): Path<String>,
@@ -37,18 +45,24 @@ pub(in crate::console) async fn show(
 ) -> Result<Response, Response> {
     let query = Form::parse(query.unwrap_or_default().as_bytes());
     let tenant = reader.tenant_or(&named);
-    let wanted = [
+    // Scopes in order are the tree; they have an index, so this order costs the same for any number of budgets.
+    let order = match &query["sort_by"] {
+        "" => ("scope", "asc"),
+        order => (order, "desc"),
+    };
+    let mut wanted = vec![
         ("tenant_id", tenant),
         ("scope_prefix", &query["scope"]),
-        ("unit", &query["unit"]),
-        ("status", &query["status"]),
+        ("search", &query["search"]),
+        ("sort_by", order.0),
+        ("sort_dir", order.1),
         ("cursor", &query["cursor"]),
         ("limit", ROWS),
     ];
-    let page = reader
-        .operations
-        .get(OperationId::ListBudgets, "", &wanted)
-        .await?;
+    let choice = CHOICES.iter().find(|(name, ..)| *name == &query["show"]);
+    wanted.extend(choice.map(|(_, name, value)| (*name, *value)));
+    let budgets = reader.operations.get(OperationId::ListBudgets, "", &wanted);
+    let page = budgets.await?;
     let record = match reader.tenant {
         None => {
             reader
@@ -58,6 +72,9 @@ pub(in crate::console) async fn show(
         }
         Some(_) => Value::Null,
     };
-    let context = json!({"title": tenant, "tenant": tenant, "record": record, "page": page, "query": query.json()});
+    let context = json!({
+        "title": tenant, "tenant": tenant, "record": record, "page": page, "query": query.json(),
+        "days": usage::days(&reader, &[("tenant_id", reader.naming(tenant))]).await,
+    });
     Ok(reader.page("tenant.html", context))
 }

@@ -2,10 +2,12 @@
 
 use axum::extract::RawQuery;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::forms::{Form, query_of};
+use super::super::operations::Query;
 use super::super::session::Reader;
+use super::text;
 use crate::api::operations::OperationId;
 use crate::domain::usage::UsageGroup;
 
@@ -46,19 +48,23 @@ pub(in crate::console) async fn show(
         .operations
         .get(operation(&reader), "", &report)
         .await?;
-    let mut days = wanted(&reader, &query, "day");
-    days.push(("limit", "1000"));
-    // A month that was merged has no days, and no chart.
-    if let Ok(mut days) = reader.operations.get(operation(&reader), "", &days).await
-        && let Some(rows) = days["usage"].as_array_mut()
-    {
-        rows.sort_by(|a, b| a["day"].as_str().cmp(&b["day"].as_str()));
-        context["days"] = days["usage"].take();
-    }
+    context["days"] = days(&reader, &wanted(&reader, &query, "day")).await;
     let mut link = wanted(&reader, &query, group);
     link[0] = ("tenant", reader.naming(tenant));
     context["csv"] = format!("/console/usage.csv?{}", query_of(&link)).into();
     Ok(reader.page("usage.html", context))
+}
+
+/// What was used on each day, for a chart. A month that was merged has no days, and no chart.
+pub(super) async fn days(reader: &Reader, wanted: Query<'_>) -> Value {
+    let mut report = wanted.to_vec();
+    report.retain(|(name, _)| *name != "group_by");
+    report.extend([("group_by", "day"), ("limit", "1000")]);
+    let mut days = reader.operations.part(operation(reader), "", &report).await;
+    if let Some(rows) = days["usage"].as_array_mut() {
+        rows.sort_by(|a, b| text(a, "day").cmp(text(b, "day")));
+    }
+    days["usage"].take()
 }
 
 /// The same as CSV, or in the columns of FOCUS.
@@ -73,10 +79,7 @@ pub(in crate::console) async fn csv(
 }
 
 fn operation(reader: &Reader) -> OperationId {
-    match reader.tenant {
-        Some(_) => OperationId::GetUsage,
-        None => OperationId::GetTenantUsage,
-    }
+    reader.may(OperationId::GetTenantUsage, OperationId::GetUsage)
 }
 
 fn wanted<'a>(reader: &Reader, query: &'a Form, group: &'a str) -> Vec<(&'a str, &'a str)> {

@@ -1,5 +1,6 @@
 //! Changes from the console: what is denied is found, and let through.
 
+use budget_authority::domain::amount::Unit;
 use reqwest::{StatusCode, header};
 use serde_json::json;
 
@@ -23,6 +24,12 @@ async fn a_denied_call_is_found_and_passes_after_an_increase() {
         denials.has("BUDGET_EXCEEDED")
             && denials.has("500 tokens")
             && denials.has("100 tokens left then"),
+        "{}",
+        denials.text
+    );
+    // What it has now, and who holds what there.
+    assert!(
+        denials.has("100 tokens left of 100 tokens") && denials.has("No active reservation."),
         "{}",
         denials.text
     );
@@ -96,8 +103,12 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
         );
     }
     assert_eq!(app.figures(CHAT).await.0, 2_000);
-    let typo = reader.get(&change("change=fund&amount=1k")).await;
-    assert!(typo.has("amount must be a whole number"), "{}", typo.text);
+    let typo = reader.get(&change("change=fund&amount=1kg")).await;
+    assert!(
+        typo.has("amount must be an amount such as") && typo.has("Show what will change"),
+        "{}",
+        typo.text
+    );
     let spoofed = reader.get(&format!("{BUDGET}&done=call+us")).await;
     assert!(!spoofed.has("Done:"), "{}", spoofed.text);
     // What is refused is said, with the form as it was.
@@ -149,4 +160,48 @@ async fn a_form_of_another_origin_changes_nothing() {
     assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(app.figures(CHAT).await.0, 100);
     assert_eq!(reader.get("/console").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_period_of_a_budget_is_changed() {
+    let app = TestApp::spawn().await;
+    app.budget_in(CHAT, Unit::UsdMicrocents, 500_000_000, 0)
+        .await;
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let path = |more: &str| change(more).replace("TOKENS", "USD_MICROCENTS");
+    let empty = reader.get(&path("change=period")).await;
+    assert!(empty.has("value=\"$5.00\""), "{}", empty.text);
+    let filled = "change=period&sent=1&every=P1D&time_zone=Europe/Berlin&amount=";
+    let typo = reader.get(&path(&format!("{filled}7"))).await;
+    assert!(
+        typo.has("amount must have its unit, such as 5usd or $5"),
+        "{}",
+        typo.text
+    );
+    let preview = reader.get(&path(&format!("{filled}7usd"))).await;
+    assert!(
+        preview.has("Then: $7.00 at the start of each period of P1D in Europe/Berlin."),
+        "{}",
+        preview.text
+    );
+    let key = preview.field("key");
+    let mut form = vec![
+        ("key", key.as_str()),
+        ("scope", CHAT),
+        ("unit", "USD_MICROCENTS"),
+        ("change", "period"),
+        ("every", "P1D"),
+        ("time_zone", "Europe/Berlin"),
+        ("amount", "7usd"),
+    ];
+    let done = reader.post("/console/budget/change", &form).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let budget = BUDGET.replace("TOKENS", "USD_MICROCENTS");
+    let page = reader.get(&budget).await;
+    assert!(page.has("$7.00 every P1D, Europe/Berlin"), "{}", page.text);
+    form.truncate(4);
+    form[0].1 = "another";
+    let done = reader.post("/console/budget/change", &form).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert!(!reader.get(&budget).await.has("every P1D"));
 }

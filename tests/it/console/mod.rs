@@ -1,6 +1,8 @@
 //! The console, page by page, as a browser without script sees it.
 
+mod attention;
 mod changes;
+mod management;
 mod pages;
 pub(crate) mod reader;
 mod sessions;
@@ -17,6 +19,20 @@ const CHAT: &str = "tenant:acme/app:chat";
 /// The page of the budget of `CHAT`.
 const BUDGET: &str = "/console/budget?scope=tenant%3Aacme%2Fapp%3Achat&unit=TOKENS";
 
+/// A tenant that the admin plane made, beside those of the fixture; the secret of its key.
+async fn shop(app: &TestApp) -> String {
+    let tenant = json!({"tenant_id": "shop", "name": "Shop"});
+    app.post_as_admin("/v1/admin/tenants", tenant)
+        .await
+        .expect(201);
+    let key = json!({"tenant_id": "shop", "name": "till"});
+    let made = app
+        .post_as_admin("/v1/admin/api-keys", key)
+        .await
+        .expect(201);
+    made.text("/key_secret").to_owned()
+}
+
 #[tokio::test]
 async fn an_operator_finds_a_budget_and_what_holds_on_it() {
     let app = TestApp::spawn().await;
@@ -26,7 +42,7 @@ async fn an_operator_finds_a_budget_and_what_holds_on_it() {
     let reader = Reader::with_key(&app, ADMIN_KEY).await;
     let overview = reader.get("/console").await;
     assert_eq!(overview.status, StatusCode::OK);
-    assert!(overview.has("<h1>Overview</h1>") && overview.has("Denied lately"));
+    assert!(overview.has("<h1>Overview</h1>") && overview.has("Needs attention"));
     let admin = app.admin_fixture();
     admin.tenant("shop").await;
     admin.budget("shop", "tenant:shop/app:till", 1_500).await;

@@ -4,8 +4,9 @@ use budget_authority::domain::amount::Unit;
 use reqwest::{StatusCode, header};
 use serde_json::json;
 
-use super::CHAT;
 use super::reader::Reader;
+use super::{CHAT, shop};
+use crate::evidence::fixture::EvidenceFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::runtime_calls::{event_body, with};
 
@@ -22,7 +23,8 @@ async fn usage_is_a_table_a_chart_and_csv() {
             .get(&format!("/console/usage?{tenant}&group_by=app"))
             .await;
         assert!(
-            page.has("<td>chat</td><td>1,234 tokens <small>1234 TOKENS</small>"),
+            page.has("<td>chat</td><td>1,234 tokens <small>1234 TOKENS</small>")
+                && page.has("aria-label=\"100.0 %\""),
             "{}",
             page.text
         );
@@ -140,7 +142,7 @@ async fn a_reservation_is_released_or_its_charge_refunded() {
         reader
             .get(&path)
             .await
-            .has("<dt>refunded</dt><dd>100 tokens</dd>")
+            .has("<li>100 tokens refunded since</li>")
     );
     assert_eq!(app.figures(CHAT).await, (1_800, 0, 200, 0));
     assert_eq!(
@@ -160,14 +162,16 @@ async fn the_lists_are_for_those_who_may_read_them() {
         .await
         .expect(201);
     let operator = Reader::with_key(&app, ADMIN_KEY).await;
-    let permissions = " admin:read events:read webhooks:read ";
+    let permissions = " admin:read events:read webhooks:read reservations:list ";
     let key = app.add_key(0, &[("permissions", permissions)]).await;
     let tenant = Reader::with_key(&app, &key).await;
     for (list, text) in [
         ("events", "budget.exhausted"),
         ("audit", "createPolicy"),
-        ("webhooks", "No webhook."),
+        ("webhooks", "No webhook yet."),
         ("keys", "<h1>API keys</h1>"),
+        ("reservations", "committed</a>"),
+        ("charges", "100 tokens</td>"),
         ("policies", "quick <small>pol_"),
     ] {
         let path = format!("/console/{list}?tenant=acme");
@@ -196,4 +200,92 @@ async fn the_lists_are_for_those_who_may_read_them() {
         entries(&audited.text),
         "pages that are read leave no entries"
     );
+}
+
+#[tokio::test]
+async fn a_usage_event_is_found_and_refunded() {
+    let app = TestApp::spawn().await;
+    app.budget(CHAT, 2_000, 0).await;
+    let event = app.post_event("e1", CHAT, 300, json!({})).await.expect(201);
+    let path = format!("/console/charges/{}", event.text("/event_id"));
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let list = reader.get("/console/charges?tenant=acme&app=chat").await;
+    assert!(list.has(&path) && list.has("300 tokens"), "{}", list.text);
+    let page = reader.get(&path).await;
+    let key = page.field("key");
+    let mut form = [
+        ("key", key.as_str()),
+        ("unit", "TOKENS"),
+        ("amount", "0.1"),
+        ("reason", "twice"),
+    ];
+    let refused = reader.post(&path, &form).await;
+    assert!(refused.has("amount is not exact"), "{}", refused.text);
+    form[2].1 = "120 tokens";
+    for _ in 0..2 {
+        let done = reader.post(&path, &form).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    }
+    assert!(
+        reader
+            .get(&path)
+            .await
+            .has("<dt>refunded</dt><dd>120 tokens")
+    );
+    assert_eq!(app.figures(CHAT).await, (1_820, 0, 180, 0));
+}
+
+#[tokio::test]
+async fn events_are_followed_by_a_part_of_the_page() {
+    let app = TestApp::spawn().await;
+    shop(&app).await;
+    let mut reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let page = reader.get("/console/events?tenant=shop").await;
+    assert!(!page.has("hx-get") && !page.has("htmx"), "{}", page.text);
+    let page = reader.get("/console/events?tenant=shop&follow=1").await;
+    assert!(
+        page.has("hx-get=\"?follow=1&tenant=shop&\" hx-trigger=\"every 2s\" hx-select=\"#rows\"")
+            && page.has("\"allowEval\":false"),
+        "{}",
+        page.text
+    );
+    let link = page
+        .text
+        .split('"')
+        .find(|text| text.starts_with("/console/events/"));
+    let event = reader.get(link.expect("an event")).await;
+    assert!(
+        event.has("As it is delivered") && event.has("&quot;event_type&quot;"),
+        "{}",
+        event.text
+    );
+    // Without a session, the script leaves the page.
+    reader.cookie = None;
+    let part = reader.part("/console/events?follow=1").await;
+    let login = part.headers.get("hx-redirect").expect("a way to the login");
+    assert_eq!(login, "/console/login?to=%2Fconsole%2Fevents%3Ffollow%3D1");
+}
+
+#[tokio::test]
+async fn evidence_is_verified_and_shows_the_balances_then() {
+    let mut attesting = EvidenceFixture::spawn(&[]).await;
+    attesting.app.budget(CHAT, 2_000, 0).await;
+    let id = attesting.app.held(CHAT, 500, json!({})).await;
+    attesting.sign().await;
+    let reader = Reader::with_key(&attesting.app, ADMIN_KEY).await;
+    let page = reader.get(&format!("/console/reservations/{id}")).await;
+    let link = page
+        .text
+        .split('"')
+        .find(|text| text.starts_with("/console/evidence/"));
+    let evidence = reader.get(link.expect("evidence")).await;
+    assert!(
+        evidence.has("<strong class=\"good\">authentic") && evidence.has("1,500 tokens"),
+        "{}",
+        evidence.text
+    );
+    let missing = reader
+        .get(&format!("/console/evidence/{}", "0".repeat(64)))
+        .await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
 }

@@ -1,6 +1,6 @@
 //! Whoever reads the console: sends what a browser sends, and keeps its cookie.
 
-use reqwest::{Client, Method, StatusCode, header, redirect};
+use reqwest::{Client, Method, Response, StatusCode, header, redirect};
 use url::form_urlencoded::Serializer;
 
 use crate::harness::app::TestApp;
@@ -54,6 +54,13 @@ impl Reader {
         self.send(Method::POST, path, form, site).await
     }
 
+    /// Fetches a page as a script does that shows a part of it.
+    pub async fn part(&self, path: &str) -> Page {
+        let url = format!("{}{path}", self.base);
+        let request = self.client.get(url).header("hx-request", "true");
+        Page::of(request.send().await.expect("a response")).await
+    }
+
     async fn send(&self, method: Method, path: &str, form: &[(&str, &str)], site: &str) -> Page {
         let mut request = self
             .client
@@ -67,17 +74,20 @@ impl Reader {
         if let Some(cookie) = &self.cookie {
             request = request.header(header::COOKIE, cookie);
         }
-        let response = request.send().await.expect("a response");
-        Page {
+        Page::of(request.send().await.expect("a response")).await
+    }
+}
+
+impl Page {
+    async fn of(response: Response) -> Self {
+        Self {
             status: response.status(),
             headers: response.headers().clone(),
             // As a browser reads it; the other escapes matter to a test.
             text: response.text().await.expect("text").replace("&#x2f;", "/"),
         }
     }
-}
 
-impl Page {
     pub fn header(&self, name: header::HeaderName) -> &str {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default()

@@ -41,7 +41,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "spans",
         ],
     ),
-    ("console", &["api", "domain", "store", "telemetry"]),
+    (
+        "console",
+        &["api", "domain", "evidence", "store", "telemetry"],
+    ),
     (
         "serve",
         &[
