@@ -27,6 +27,9 @@ pub(super) fn add_to(pages: &mut Environment<'_>) {
         None => time.to_string(),
     });
     pages.add_filter("share", share);
+    pages.add_filter("counted", |number: i64, noun: String| {
+        counted(number, &noun)
+    });
     pages.add_filter("until", |at: String, now_ms: i64| {
         Moment::parse(&at).map_or_else(String::new, |at| until(at.as_ms() - now_ms))
     });
@@ -79,7 +82,13 @@ fn until(ms: i64) -> String {
         120..=2_879 => (minutes / 60, "hour"),
         _ => (minutes / 1_440, "day"),
     };
-    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+    counted(number, unit)
+}
+
+/// `1 budget`, `2,000 budgets`.
+fn counted(number: i64, noun: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", grouped(number))
 }
 
 #[cfg(test)]

@@ -67,6 +67,8 @@ pub(super) struct Reader {
     pub name: String,
     /// By the clock of Redis, in milliseconds.
     pub now_ms: i64,
+    /// Path of the page.
+    pub path: String,
 }
 
 /// A cookie: a random text, and the holder of the key that it stands for.
@@ -122,6 +124,7 @@ impl FromRequestParts<Arc<Console>> for Reader {
             tenant: caller.as_tenant().map(|caller| caller.tenant.to_string()),
             name: name.to_owned(),
             now_ms: state.store.clock().now_ms(),
+            path: parts.uri.path().to_owned(),
             operations: Operations::new(
                 console.operations.clone(),
                 state.dialect,

@@ -27,10 +27,13 @@ pub(in crate::console) async fn show(
         ];
         reader.operations.part(reader.events(), "", &wanted).await
     };
+    let (holds, denials, events) = tokio::join!(
+        holds(&reader, tenant, scope, ROWS),
+        events("event_type", "reservation.denied"),
+        events("category", "budget"),
+    );
     let context = json!({
-        "title": scope, "budget": budget, "holds": holds(&reader, tenant, scope, ROWS).await,
-        "denials": events("event_type", "reservation.denied").await, "events": events("category", "budget").await,
-        "done": &query["done"],
+        "title": scope, "budget": budget, "holds": holds, "denials": denials, "events": events, "done": &query["done"],
     });
     Ok(reader.page("budget.html", context))
 }

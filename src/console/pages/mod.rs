@@ -31,6 +31,7 @@ impl Reader {
     fn page(&self, name: &str, mut context: Value) -> Response {
         context["reader"] = json!({"name": self.name, "tenant": self.tenant});
         context["now_ms"] = self.now_ms.into();
+        context["path"] = self.path.as_str().into();
         render(StatusCode::OK, name, context)
     }
 

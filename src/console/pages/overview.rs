@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::super::Console;
 use super::super::session::Reader;
+use super::usage::in_order;
 use super::{budget, text};
 use crate::api::operations::OperationId;
 use crate::domain::budget::ledger::BudgetStatus;
@@ -169,7 +170,7 @@ async fn usage(reader: &Reader) -> Value {
     json!({"days": summed(days), "scopes": scopes})
 }
 
-/// One row for each day and unit, in order.
+/// One row for each day and unit.
 fn summed(rows: Vec<Value>) -> Vec<Value> {
     let mut days: Vec<Value> = Vec::new();
     for row in rows {
@@ -184,6 +185,5 @@ fn summed(rows: Vec<Value>) -> Vec<Value> {
             None => days.push(row),
         }
     }
-    days.sort_by(|a, b| text(a, "day").cmp(text(b, "day")));
-    days
+    in_order(days)
 }

@@ -9,6 +9,7 @@ use super::super::operations::Query;
 use super::super::session::Reader;
 use super::text;
 use crate::api::operations::OperationId;
+use crate::domain::moment::Moment;
 use crate::domain::usage::UsageGroup;
 
 /// Filters of the report, which are those of the API.
@@ -61,10 +62,25 @@ pub(super) async fn days(reader: &Reader, wanted: Query<'_>) -> Value {
     report.retain(|(name, _)| *name != "group_by");
     report.extend([("group_by", "day"), ("limit", "1000")]);
     let mut days = reader.operations.part(operation(reader), "", &report).await;
-    if let Some(rows) = days["usage"].as_array_mut() {
-        rows.sort_by(|a, b| text(a, "day").cmp(text(b, "day")));
+    match days["usage"].take() {
+        Value::Array(rows) => in_order(rows).into(),
+        _ => Value::Null,
     }
-    days["usage"].take()
+}
+
+/// The rows by day, each with its distance from the first day.
+pub(super) fn in_order(mut rows: Vec<Value>) -> Vec<Value> {
+    const DAY_MS: i64 = 86_400_000;
+    let day = |row: &Value| {
+        let start = format!("{}T00:00:00Z", text(row, "day"));
+        Moment::parse(&start).map_or(0, |start| start.as_ms() / DAY_MS)
+    };
+    rows.sort_by_key(day);
+    let first = rows.first().map_or(0, day);
+    for row in &mut rows {
+        row["at"] = (day(row) - first).into();
+    }
+    rows
 }
 
 /// The same as CSV, or in the columns of FOCUS.

@@ -79,7 +79,7 @@ async fn a_webhook_is_made_tested_paused_and_its_events_replayed() {
     let arrived = receiver.arrived().len();
     let replayed = act("replay", &[("from", "2026-01-01T00:00")]).await;
     assert!(
-        replayed.has("1 events are delivered again."),
+        replayed.has("1 event will be delivered again."),
         "{}",
         replayed.text
     );
