@@ -12,8 +12,10 @@ pub(super) fn add_to(pages: &mut Environment<'_>) {
     pages.add_filter("amount", |amount: Serde<Value>| {
         in_words(&amount["unit"], amount["amount"].as_i64())
     });
-    pages.add_filter("of_unit", |amount: i64, unit: String| {
-        in_words(&unit.into(), Some(amount))
+    // Of what is absent, nothing is shown.
+    pages.add_filter("of_unit", |amount: Any, unit: Any| {
+        let unit = unit.as_str().unwrap_or_default();
+        in_words(&unit.into(), amount.as_i64())
     });
     pages.add_filter("exactly", |amount: Serde<Value>| {
         format!(
@@ -26,14 +28,20 @@ pub(super) fn add_to(pages: &mut Environment<'_>) {
         Some(ms) => Moment::from_ms(ms).map_or_else(String::new, |moment| moment.to_string()),
         None => time.to_string(),
     });
-    pages.add_filter("share", share);
-    pages.add_filter("counted", |number: i64, noun: String| {
-        counted(number, &noun)
+    pages.add_filter("share", |part: Any, whole: Any| {
+        share(part.as_i64().unwrap_or(0), whole.as_i64().unwrap_or(0))
     });
-    pages.add_filter("until", |at: String, now_ms: i64| {
-        Moment::parse(&at).map_or_else(String::new, |at| until(at.as_ms() - now_ms))
+    pages.add_filter("counted", |number: Any, noun: String| {
+        counted(number.as_i64().unwrap_or(0), &noun)
     });
-    pages.add_filter("since", |now_ms: i64, at_ms: i64| until(now_ms - at_ms));
+    pages.add_filter("until", |at: Any, now_ms: i64| {
+        let at = at.as_str().and_then(Moment::parse);
+        at.map_or_else(String::new, |at| until(at.as_ms() - now_ms))
+    });
+    pages.add_filter("since", |now_ms: i64, at_ms: Any| {
+        let at_ms = at_ms.as_i64();
+        at_ms.map_or_else(String::new, |at_ms| until(now_ms - at_ms))
+    });
     pages.add_filter("json", |value: Serde<Value>| format!("{:#}", value.0));
     pages.add_filter("url", |text: String| -> String {
         url::form_urlencoded::byte_serialize(text.as_bytes()).collect()

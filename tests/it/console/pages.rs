@@ -5,7 +5,7 @@ use reqwest::{StatusCode, header};
 use serde_json::json;
 
 use super::reader::Reader;
-use super::{CHAT, shop};
+use super::{BUDGET, CHAT, shop};
 use crate::evidence::fixture::EvidenceFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::runtime_calls::{event_body, with};
@@ -288,4 +288,58 @@ async fn evidence_is_verified_and_shows_the_balances_then() {
         .get(&format!("/console/evidence/{}", "0".repeat(64)))
         .await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn every_page_can_be_read_in_both_dialects() {
+    for dialect in ["service", "cycles"] {
+        let mut attesting = EvidenceFixture::spawn(&["--dialect", dialect]).await;
+        let app = &attesting.app;
+        app.budget(CHAT, 2_000, 0).await;
+        let held = app.held(CHAT, 500, json!({})).await;
+        let charged = app.held(CHAT, 500, json!({})).await;
+        app.commit(&charged, "c1", 400).await.expect(200);
+        assert_eq!(
+            app.create("denied", CHAT, 5_000, json!({})).await.status,
+            409
+        );
+        let hook =
+            json!({"url": "https://hooks.shop.example/in", "event_types": ["budget.funded"]});
+        let _ = app.post_as_admin("/v1/admin/webhooks", hook).await;
+        attesting.sign().await;
+        let reader = Reader::with_key(&attesting.app, ADMIN_KEY).await;
+        for path in [
+            "",
+            "/tenants",
+            "/denials",
+            "/usage?tenant=acme&group_by=agent,day",
+            "/reservations?tenant=acme",
+            "/charges?tenant=acme",
+            "/events",
+            "/webhooks",
+            "/policies?tenant=acme",
+            "/keys",
+            "/audit",
+            &format!("/reservations/{held}"),
+            &format!("/reservations/{charged}"),
+            BUDGET.trim_start_matches("/console"),
+        ] {
+            let page = reader.get(&format!("/console{path}")).await;
+            assert_eq!(
+                page.status,
+                StatusCode::OK,
+                "{dialect} {path}: {}",
+                page.text
+            );
+        }
+        let page = reader
+            .get(&format!("/console/reservations/{charged}"))
+            .await;
+        let links = page.text.matches("/console/evidence/").count();
+        assert!(
+            links == 2 && page.has("<dt>key</dt><dd>key_"),
+            "{}",
+            page.text
+        );
+    }
 }
