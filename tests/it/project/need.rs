@@ -128,6 +128,19 @@ const INSTALLATIONS: &[(&str, &str, &str, &[&str])] = &[
         "python openssl",
         &["python3 python3-venv openssl pkg-config libssl-dev"],
     ),
+    // The browser is of no use without a font, and its driver is in a package of another name.
+    (
+        ROOT,
+        "apt-get",
+        "chromium chromedriver",
+        &["chromium fonts-dejavu-core chromium-driver"],
+    ),
+    (
+        ROOT,
+        "apt-get, chromium, chromedriver",
+        "chromium chromedriver",
+        &[],
+    ),
     // `cargo` exists before its components do.
     (
         ROOT,
