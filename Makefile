@@ -22,7 +22,7 @@ export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 
 # What is `_timed` needs a free processor, so it does not run beside the others.
 test: ## Check format and lints, then run all tests
-	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny
+	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny chromium chromedriver
 	@$(MAKE) --no-print-directory -j2 lint clients
 	helm/check --if-installed
 	cargo test --quiet -- --skip _timed

@@ -1,6 +1,7 @@
 //! The console, page by page, as a browser without script sees it.
 
 mod attention;
+mod browser;
 mod changes;
 mod management;
 mod pages;

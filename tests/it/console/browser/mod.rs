@@ -1,0 +1,11 @@
+//! The console in a real browser: Chromium without a window.
+
+mod changes;
+mod demo;
+mod driver;
+mod every_page;
+mod origins;
+mod pages;
+mod sessions;
+mod texts;
+mod window;
