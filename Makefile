@@ -1,10 +1,10 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test lint clients advisories fmt docs signatures bench kills chart
+.PHONY: help run install test lint clients advisories fmt docs screenshots signatures bench kills chart
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 # Files for incremental builds cost a fifth of the first build. They are kept from the first `cargo build` or `make test` on.
 UNTIL_THEN := $(if $(wildcard $(or $(CARGO_TARGET_DIR),target)/debug/incremental/*),,CARGO_INCREMENTAL=0)
@@ -57,6 +57,10 @@ docs: ## Regenerate the generated documents
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_examples_are_what
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_matches_the_help the_description_changes the_document_of_keys the_schema_of_files
 	helm/generate
+
+screenshots: ## Take the pictures of the console in docs/console
+	@.ci/need cargo cc redis-server chromium chromedriver
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- every_page_has_its_pictures
 
 signatures: ## Rewrite the headers of the scripts
 	@.ci/need cargo cc

@@ -6,6 +6,7 @@ mod driver;
 mod every_page;
 mod origins;
 mod pages;
+mod pictures;
 mod sessions;
 mod texts;
 mod window;

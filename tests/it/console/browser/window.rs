@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -30,6 +32,8 @@ return `${scrollWidth - clientWidth} pixels wider than ${clientWidth}: ${element
 
 /// How long a page may take to show something.
 const PATIENT: Duration = Duration::from_secs(20);
+
+const SHRINK: &str = include_str!("shrink.js");
 
 /// A colour scheme that a reader prefers.
 #[derive(Clone, Copy, Debug)]
@@ -257,6 +261,14 @@ impl Browser {
     /// Uses another window.
     pub async fn switch(&self, handle: &str) {
         self.driver.post("/window", json!({"handle": handle})).await;
+    }
+
+    /// The window as a PNG.
+    pub async fn picture(&self) -> Vec<u8> {
+        let picture = self.driver.get("/screenshot").await;
+        let body = json!({"script": SHRINK, "args": [picture]});
+        let picture = text_of(self.driver.post("/execute/async", body).await);
+        BASE64_STANDARD.decode(&picture).expect(&picture)
     }
 
     /// Errors since the last call, and what the content security policy forbade.
