@@ -29,7 +29,11 @@ impl Form {
     /// # Errors
     /// What would be right. Money needs its unit, because 5 could be dollars or microcents.
     pub fn amount(&self, name: &str, unit: &str) -> Result<Option<i64>, String> {
-        let text = self[name].trim().replace(',', "");
+        let Some(text) = ungrouped(self[name].trim()) else {
+            return Err(format!(
+                "{name} must have commas between thousands alone, and a point before fractions"
+            ));
+        };
         let text = match text.strip_prefix('$') {
             Some(dollars) => format!("{dollars}usd"),
             None => text.replace("risk point", "risk_point"),
@@ -47,6 +51,11 @@ impl Form {
             (Some(other), _) if other != unit => Err(format!("{name} must be in {unit}")),
             (Some(_), _) => Ok(read["amount"].as_i64()),
         }
+    }
+
+    /// Whether its reader has sent it, or a link has filled it in.
+    pub fn is_filled(&self) -> bool {
+        !self["amount"].is_empty() || !self["sent"].is_empty()
     }
 
     /// All values of a field that may occur many times.
@@ -71,6 +80,19 @@ impl Form {
             .map(|(name, value)| (name.clone(), value.as_str().into()));
         Value::Object(fields.collect())
     }
+}
+
+/// A number without the commas between its thousands; `None` where they separate something else.
+fn ungrouped(text: &str) -> Option<String> {
+    let mut groups = text.split(',');
+    let first = groups.next().unwrap_or_default();
+    for group in groups {
+        let digits = group.chars().take_while(char::is_ascii_digit).count();
+        if digits != 3 || first.contains('.') {
+            return None;
+        }
+    }
+    Some(text.replace(',', ""))
 }
 
 impl Index<&str> for Form {
@@ -109,6 +131,9 @@ mod tests {
                 "amount must have its unit, such as 5usd or $5",
             ),
             ("5usd", "TOKENS", "amount must be in TOKENS"),
+            ("1,50usd", "USD_MICROCENTS", "amount must have commas"),
+            ("1,5k", "TOKENS", "amount must have commas"),
+            ("1.5,000", "TOKENS", "amount must have commas"),
             ("many", "TOKENS", "amount must be an amount such as"),
         ] {
             let refused = amount(text, unit).expect_err(text);

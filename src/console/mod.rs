@@ -12,14 +12,17 @@ mod render;
 mod session;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::Redirect;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+
+use self::operations::Refused;
 
 use crate::api::Planes;
 use crate::api::state::AppState;
@@ -30,8 +33,32 @@ use crate::telemetry::{Around, Next, Served};
 struct Console {
     operations: Router,
     state: AppState,
-    /// What the overview of operators read last, and when.
-    overview: Mutex<Option<(Instant, Value)>>,
+    /// Parts of the overview of operators, as they were read last.
+    attention: LastRead,
+    spend: LastRead,
+}
+
+/// What was read last, and when: reading it again within seconds would cost much and show the same.
+#[derive(Default)]
+struct LastRead(Mutex<Option<(Instant, Value)>>);
+
+impl LastRead {
+    const AGE: Duration = Duration::from_secs(30);
+
+    /// The last one, or what `read` finds. Without a value it is read again the next time.
+    async fn or_read(
+        &self,
+        read: impl Future<Output = Result<Value, Refused>>,
+    ) -> Result<Value, Refused> {
+        if let Some((at, value)) = &*self.0.lock()
+            && at.elapsed() < Self::AGE
+        {
+            return Ok(value.clone());
+        }
+        let value = read.await?;
+        *self.0.lock() = Some((Instant::now(), value.clone()));
+        Ok(value)
+    }
 }
 
 /// Adds the console to the address of the admin plane.
@@ -39,7 +66,8 @@ pub fn added_to(mut planes: Planes) -> Planes {
     let console = router(Console {
         operations: planes.operations.clone(),
         state: Arc::clone(&planes.state),
-        overview: Mutex::default(),
+        attention: LastRead::default(),
+        spend: LastRead::default(),
     });
     match &mut planes.admin {
         Some(admin) => *admin = admin.clone().merge(console),
@@ -51,6 +79,8 @@ pub fn added_to(mut planes: Planes) -> Planes {
 fn router(console: Console) -> Router {
     Router::new()
         .route("/console", get(pages::overview::show))
+        .route("/console/", get(async || Redirect::permanent("/console")))
+        .route("/console/spend", get(pages::spend::show))
         .route("/console/login", get(session::form).post(session::log_in))
         .route("/console/logout", post(session::log_out))
         .route("/console/tenants", get(pages::tenants::list))

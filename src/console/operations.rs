@@ -13,7 +13,7 @@ use url::form_urlencoded::byte_serialize;
 use super::forms::query_of;
 use crate::api::context::{Context, SignedIn};
 use crate::api::dialect::headers;
-use crate::api::operation::Plane;
+use crate::api::operation::{Callers, Plane};
 use crate::api::operations::OperationId;
 use crate::domain::caller::Caller;
 use crate::domain::dialect::Dialect;
@@ -135,6 +135,13 @@ impl Operations {
         accept: &str,
     ) -> Result<Response, Refused> {
         let operation = operation.operation();
+        let is_tenant = |caller: &SignedIn| caller.0.as_tenant().is_some();
+        if operation.callers == Callers::Admin && self.caller.as_ref().is_some_and(is_tenant) {
+            return Err(Refused {
+                status: StatusCode::FORBIDDEN,
+                message: "This page is for operators.".to_owned(),
+            });
+        }
         let path = operation.path_in(self.dialect);
         let id: String = byte_serialize(id.as_bytes()).collect();
         let path = match path.split_once('{') {

@@ -25,7 +25,9 @@ static PAGES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         "parts.html",
         "login.html",
         "refused.html",
+        "reload.html",
         "overview.html",
+        "spend.html",
         "tenants.html",
         "tenant.html",
         "budget.html",
@@ -66,16 +68,15 @@ pub(super) fn render(status: StatusCode, name: &str, context: Value) -> Response
         Ok(page) => (status, Html(page)).into_response(),
         Err(error) => {
             tracing::error!(error = %error, "cannot render {name}: {error:#}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            let message = "This page cannot be shown; the log says why.";
+            (StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }
     }
 }
 
-/// A page that says why there is no other one.
+/// A page that says why there is no other one. It does not know its reader, so it links what all readers have.
 pub(super) fn refusal(status: StatusCode, message: &str) -> Response {
-    render(
-        status,
-        "refused.html",
-        json!({"title": "That did not work", "message": message}),
-    )
+    let context =
+        json!({"title": "That did not work", "message": message, "reader": {"tenant": true}});
+    render(status, "refused.html", context)
 }

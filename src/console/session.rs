@@ -40,7 +40,11 @@ impl FromRequest<Arc<Console>> for Posted {
     async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Response> {
         let site = request.headers().get(FETCH_SITE);
         if site.is_none_or(|site| site != "same-origin") {
-            let message = "Open the page itself, and send its form from there.";
+            let message = match site {
+                Some(_) => "Open the page itself, and send its form from there.",
+                // Browsers name the site only where nobody can listen.
+                None => "Open the console over HTTPS, or on this machine as 127.0.0.1.",
+            };
             return Err(refusal(StatusCode::FORBIDDEN, message));
         }
         let body = to_bytes(request.into_body(), FORM_MAX);
@@ -104,6 +108,12 @@ impl FromRequestParts<Arc<Console>> for Reader {
         let caller =
             caller.map_err(|error| refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()))?;
         let Some(caller) = caller else {
+            // From another site, browsers withhold the cookie; the page's own reload has it.
+            let site = parts.headers.get(FETCH_SITE);
+            if parts.method == Method::GET && site.is_some_and(|site| site == "cross-site") {
+                let page = json!({"title": "Opening the console"});
+                return Err(render(StatusCode::OK, "reload.html", page));
+            }
             // A form that was sent too late is not sent again.
             let page = parts
                 .uri
@@ -149,20 +159,26 @@ impl Console {
     }
 }
 
-/// The login; whoever is logged in goes on. With `new`, the browser has just logged in, and has kept no cookie.
+/// The login; whoever is logged in, with a key that has not ended, goes on. With `new`, the browser has just logged in, and has kept no
+/// cookie.
 pub(super) async fn form(
     State(console): State<Arc<Console>>,
-    headers: HeaderMap,
+    parts: Parts,
     RawQuery(query): RawQuery,
 ) -> Response {
     let query = Form::parse(query.unwrap_or_default().as_bytes());
-    if let Ok(Some(_)) = console.caller(&headers).await {
-        return Redirect::to(page_of(&query["to"])).into_response();
+    if let Ok(Some(caller)) = console.caller(&parts.headers).await {
+        let (operations, dialect) = (console.operations.clone(), console.state.dialect);
+        let operations = Operations::new(operations, dialect, &parts, Some(caller));
+        let known = operations.get(OperationId::IntrospectAuth, "", &[]).await;
+        if known.is_ok() {
+            return Redirect::to(page_of(&query["to"])).into_response();
+        }
     }
     let problem = match query["new"].is_empty() {
         true => "",
         false => {
-            "Your browser kept no session. Open the console over HTTPS, or on this machine as 127.0.0.1."
+            "Your browser did not store the session cookie. Open the console over HTTPS, or on this machine as 127.0.0.1."
         }
     };
     login(StatusCode::OK, &query["to"], problem)
@@ -171,6 +187,7 @@ pub(super) async fn form(
 /// Where a login leads: to a page of the console alone.
 fn page_of(to: &str) -> &str {
     let is_page = to.starts_with("/console/") || to.starts_with("/console?");
+    let is_page = is_page && !to.contains(|c: char| c.is_control());
     if is_page { to } else { "/console" }
 }
 
@@ -200,7 +217,7 @@ pub(super) async fn log_in(
     operations.header(header, key);
     if let Err(refused) = operations.get(OperationId::IntrospectAuth, "", &[]).await {
         let message = match refused.status {
-            StatusCode::UNAUTHORIZED => "This is no key of this service, or it has ended.",
+            StatusCode::UNAUTHORIZED => "This key is unknown, revoked or expired.",
             _ => &refused.message,
         };
         return login(refused.status, &form["to"], message);

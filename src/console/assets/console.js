@@ -6,3 +6,7 @@ const localize = (part) => {
 };
 localize(document);
 document.addEventListener("htmx:load", (event) => localize(event.detail.elt));
+// Why a list is not followed any more, such as after the end of a key, is seen as a page.
+document.addEventListener("htmx:responseError", (event) => {
+  if (event.detail.elt.id === "rows") location.reload();
+});

@@ -28,7 +28,7 @@ pub(in crate::console) async fn show(
         reader.operations.part(reader.events(), "", &wanted).await
     };
     let (holds, denials, events) = tokio::join!(
-        holds(&reader, tenant, scope, ROWS),
+        holds(&reader, &budget, ROWS),
         events("event_type", "reservation.denied"),
         events("category", "budget"),
     );
@@ -47,16 +47,47 @@ pub(super) async fn of(reader: &Reader, scope: &str, unit: &str) -> Result<Value
         .await
 }
 
-/// The active reservations in a scope and below it, the newest first.
-pub(super) async fn holds(reader: &Reader, tenant: &str, scope: &str, limit: &str) -> Value {
+/// The active reservations that hold on a budget, as far as one page of them goes; those that expire first come first, because they
+/// have an index.
+pub(super) async fn holds(reader: &Reader, budget: &Value, limit: &str) -> Value {
+    let (scope, unit) = (text(budget, "scope"), text(budget, "unit"));
     let mut wanted = vec![
-        ("tenant", tenant),
+        ("tenant", text(budget, "tenant_id")),
         ("status", "ACTIVE"),
+        ("sort_by", "expires_at_ms"),
+        ("sort_dir", "asc"),
         ("include", "key_id"),
         ("limit", limit),
     ];
     let segments = scope.split('/').skip(1);
     wanted.extend(segments.filter_map(|segment| segment.split_once(':')));
     let list = OperationId::ListReservations;
-    reader.operations.part(list, "", &wanted).await
+    let mut page = reader.operations.part(list, "", &wanted).await;
+    // The API finds the segments anywhere in a path, and all units.
+    if let Some(rows) = page["reservations"].as_array_mut() {
+        rows.retain(|row| {
+            let below = text(row, "scope_path").strip_prefix(scope);
+            let is_within = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            is_within && row["reserved"]["unit"] == unit
+        });
+    }
+    page
+}
+
+/// The budget of a scope and unit, if there is one: a list, because an operator's look-up in vain is an entry of the audit log.
+pub(super) async fn find(reader: &Reader, tenant: &str, scope: &str, unit: &str) -> Option<Value> {
+    let wanted = [
+        ("tenant_id", tenant),
+        ("scope_prefix", scope),
+        ("unit", unit),
+        ("sort_by", "scope"),
+        ("sort_dir", "asc"),
+        ("limit", "1"),
+    ];
+    let mut page = reader
+        .operations
+        .part(OperationId::ListBudgets, "", &wanted)
+        .await;
+    let found = page["ledgers"].get_mut(0)?.take();
+    (text(&found, "scope") == scope).then_some(found)
 }

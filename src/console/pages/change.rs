@@ -17,6 +17,8 @@ words! {
         Fund,
         /// More is allocated until a time.
         Increase,
+        /// Debt is repaid.
+        Repay,
         /// The present period ends and another one begins.
         Renew,
         /// From now on it renews itself in other periods, or not any more.
@@ -29,6 +31,11 @@ words! {
 }
 
 impl Change {
+    /// Whether it needs more than a reason.
+    fn asks(self) -> bool {
+        !matches!(self, Self::Renew | Self::Freeze | Self::Unfreeze)
+    }
+
     /// The operation and its body.
     ///
     /// # Errors
@@ -43,6 +50,10 @@ impl Change {
             Self::Fund => (
                 OperationId::FundBudget,
                 json!({"operation": "CREDIT", "amount": amount("amount")?}),
+            ),
+            Self::Repay => (
+                OperationId::FundBudget,
+                json!({"operation": "REPAY_DEBT", "amount": amount("amount")?}),
             ),
             Self::Increase => (
                 OperationId::CreateBudgetIncrease,
@@ -69,7 +80,10 @@ fn period(
     if form["every"].is_empty() {
         return Ok(json!({"period": null}));
     }
-    let mut period = json!({"every": form["every"], "allocated": amount("amount")?});
+    let mut period = json!({"every": form["every"]});
+    if !form["amount"].is_empty() {
+        period["allocated"] = amount("amount")?;
+    }
     for name in ["time_zone", "anchor"] {
         if !form[name].is_empty() {
             period[name] = form[name].into();
@@ -86,7 +100,16 @@ pub(in crate::console) async fn preview(
     reader: Reader,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
-    let form = Form::parse(query.unwrap_or_default().as_bytes());
+    let query = query.unwrap_or_default();
+    let form = Form::parse(query.as_bytes());
+    let is_ready = Change::parse(&form["change"]).is_some_and(|change| {
+        (form.is_filled() || !change.asks()) && change.request(&form).is_ok()
+    });
+    if is_ready && form["key"].is_empty() {
+        // The address of what is to be confirmed has the idempotency key: confirmed in two windows, it has one effect.
+        let to = format!("/console/budget/change?{query}&key={}", form.key());
+        return Ok(Redirect::to(&to).into_response());
+    }
     preview_of(&reader, &form, "").await
 }
 
@@ -95,7 +118,7 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
         return Ok(no_such_change());
     };
     let budget = budget::of(reader, &form["scope"], &form["unit"]).await?;
-    let is_filled = !form["amount"].is_empty() || !form["sent"].is_empty();
+    let is_filled = form.is_filled();
     // A form that is not filled in yet has no mistakes.
     let (amount, mistake) = match form.amount("amount", &form["unit"]) {
         Err(mistake) => (None, mistake),
@@ -112,13 +135,13 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
     } else {
         problem
     };
-    let asks = matches!(change, Change::Fund | Change::Increase | Change::Period);
+    let asks = change.asks();
     let figure = |name: &str| budget[name]["amount"].as_i64();
     let after = |name: &str| Some(figure(name)?.saturating_add(amount?));
     let context = json!({
         "title": form["scope"], "budget": budget, "form": form.json(), "problem": problem, "amount": amount,
         "asks": asks, "ready": !asks || (is_filled && mistake.is_empty()),
-        "allocated_after": after("allocated"), "remaining_after": after("remaining"), "key": form.key(),
+        "allocated_after": after("allocated"), "remaining_after": after("remaining"), "key": &form["key"],
     });
     Ok(reader.page("change.html", context))
 }

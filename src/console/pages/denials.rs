@@ -25,17 +25,20 @@ pub(in crate::console) async fn list(
         ("limit", "20"),
     ];
     let mut page = reader.operations.get(reader.events(), "", &wanted).await?;
-    let mut seen = Vec::new();
+    let mut known: Vec<((String, String), Value)> = Vec::new();
     for event in page["events"].as_array_mut().into_iter().flatten() {
         let scope = match text(&event["data"]["deny_detail"], "blocked_by_scope") {
             "" => text(&event["data"], "scope"),
             scope => scope,
         };
         let blocked = (scope.to_owned(), text(&event["data"], "unit").to_owned());
-        if seen.len() < BUDGETS_MAX && !seen.contains(&blocked) {
-            event["now"] = now(&reader, &blocked.0, &blocked.1).await;
-            seen.push(blocked.clone());
+        let is_known = known.iter().any(|(budget, _)| *budget == blocked);
+        if known.len() < BUDGETS_MAX && !is_known {
+            let now = now(&reader, text(event, "tenant_id"), &blocked).await;
+            known.push((blocked.clone(), now));
         }
+        let now = known.iter().find(|(budget, _)| *budget == blocked);
+        event["now"] = now.map_or(Value::Null, |(_, now)| now.clone());
         event["blocked"] = blocked.0.into();
     }
     Ok(reader.page(
@@ -45,12 +48,9 @@ pub(in crate::console) async fn list(
 }
 
 /// A budget, and what is held there; `null` where there is none.
-async fn now(reader: &Reader, scope: &str, unit: &str) -> Value {
-    match budget::of(reader, scope, unit).await {
-        Ok(found) => {
-            let holds = budget::holds(reader, text(&found, "tenant_id"), scope, "5").await;
-            json!({"budget": found, "holds": holds})
-        }
-        Err(_) => Value::Null,
+async fn now(reader: &Reader, tenant: &str, (scope, unit): &(String, String)) -> Value {
+    match budget::find(reader, tenant, scope, unit).await {
+        Some(found) => json!({"holds": budget::holds(reader, &found, "10").await, "budget": found}),
+        None => Value::Null,
     }
 }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
 
-use super::super::forms::Form;
+use super::super::forms::{Form, query_of};
 use super::super::operations::Refused;
 use super::super::session::{Posted, Reader};
 use super::text;
@@ -26,7 +26,8 @@ async fn show_with(
     form: &Form,
     problem: &str,
 ) -> Result<Response, Response> {
-    let wanted = [("search", id)];
+    // A key of a tenant is found among those of the tenant, however many there are.
+    let wanted = [("search", id), ("tenant_id", &form["tenant"])];
     let page = reader.operations.get(OperationId::ListApiKeys, "", &wanted);
     let page = page.await?;
     let mut keys = page["keys"].as_array().into_iter().flatten();
@@ -54,7 +55,10 @@ pub(in crate::console) async fn revoke(
         .operations
         .send(OperationId::RevokeApiKey, &id, &query, sent);
     match revoked.await {
-        Ok(_) => Ok(Redirect::to(&format!("/console/keys/{id}?done=revoke")).into_response()),
+        Ok(_) => {
+            let query = query_of(&[("done", "revoke"), ("tenant", &form["tenant"])]);
+            Ok(Redirect::to(&format!("/console/keys/{id}?{query}")).into_response())
+        }
         Err(refused) => show_with(&reader, &id, &form, &refused.message).await,
     }
 }

@@ -164,9 +164,14 @@ async fn show_with(
         wanted.push(("include", "key_id"));
     }
     wanted.extend(list.filters.iter().map(|name| (*name, &query[name])));
-    context["page"] = match list.of_one && tenant.is_empty() {
-        false => reader.operations.get(operation, "", &wanted).await?,
-        true => Value::Null,
+    context["page"] = match (
+        list.of_one && tenant.is_empty(),
+        context["created"].is_null(),
+    ) {
+        (true, _) => Value::Null,
+        (false, true) => reader.operations.get(operation, "", &wanted).await?,
+        // The secret is shown this once, whether the list can be read or not.
+        (false, false) => reader.operations.part(operation, "", &wanted).await,
     };
     context["title"] = list.title.into();
     context["query"] = query.json();
@@ -191,7 +196,10 @@ pub(in crate::console) async fn create(
     };
     let context = match created {
         Ok((id, secret)) => json!({"created": id, "secret": secret}),
-        Err(problem) => json!({"problem": problem, "form": form.json(), "key": form.key()}),
+        Err(problem) => json!({
+            "problem": problem, "form": form.json(), "key": form.key(),
+            "selected": form.all("permissions").collect::<Vec<_>>(),
+        }),
     };
     let query = Form::parse(b"");
     show_with(&reader, &name, &query, context).await

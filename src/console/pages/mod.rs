@@ -10,12 +10,13 @@ pub(super) mod keys;
 pub(super) mod lists;
 pub(super) mod overview;
 pub(super) mod reservation;
+pub(super) mod spend;
 pub(super) mod tenants;
 pub(super) mod usage;
 pub(super) mod webhooks;
 
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
 
 use super::operations::Refused;
@@ -61,6 +62,14 @@ fn no_such_change() -> Response {
     refusal(StatusCode::NOT_FOUND, "There is no such change.")
 }
 
+/// The rows of a page of a list.
+fn rows(mut page: Value, member: &str) -> Vec<Value> {
+    match page[member].take() {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
 /// The member of an object as text, empty where there is none.
 fn text<'a>(object: &'a Value, member: &str) -> &'a str {
     object[member].as_str().unwrap_or_default()
@@ -68,6 +77,10 @@ fn text<'a>(object: &'a Value, member: &str) -> &'a str {
 
 impl From<Refused> for Response {
     fn from(refused: Refused) -> Self {
-        refusal(refused.status, &refused.message)
+        match refused.status {
+            // The key has ended since the login.
+            StatusCode::UNAUTHORIZED => Redirect::to("/console/login").into_response(),
+            status => refusal(status, &refused.message),
+        }
     }
 }

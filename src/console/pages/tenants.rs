@@ -1,12 +1,14 @@
 //! Tenants, and the budgets of one.
 
 use axum::extract::{Path, RawQuery};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::forms::Form;
+use super::super::render::refusal;
 use super::super::session::Reader;
-use super::{ROWS, usage};
+use super::ROWS;
 use crate::api::operations::OperationId;
 
 pub(in crate::console) async fn list(
@@ -60,7 +62,14 @@ pub(in crate::console) async fn show(
         ("limit", ROWS),
     ];
     let choice = CHOICES.iter().find(|(name, ..)| *name == &query["show"]);
-    wanted.extend(choice.map(|(_, name, value)| (*name, *value)));
+    match choice {
+        Some((_, name, value)) => wanted.push((name, value)),
+        None if query["show"].is_empty() => {}
+        None => {
+            let message = "show must be one of nearly, over, debt and frozen, or absent.";
+            return Err(refusal(StatusCode::BAD_REQUEST, message));
+        }
+    }
     let budgets = reader.operations.get(OperationId::ListBudgets, "", &wanted);
     let page = budgets.await?;
     let record = match reader.tenant {
@@ -74,7 +83,6 @@ pub(in crate::console) async fn show(
     };
     let context = json!({
         "title": tenant, "tenant": tenant, "record": record, "page": page, "query": query.json(),
-        "days": usage::days(&reader, &[("tenant_id", reader.naming(tenant))]).await,
     });
     Ok(reader.page("tenant.html", context))
 }

@@ -39,6 +39,7 @@ pub(in crate::console) async fn show(
     let tenant = reader.tenant_or(&query["tenant"]);
     let mut context = json!({
         "title": "Usage", "query": query.json(), "groups": UsageGroup::WORDS, "tenant": tenant, "group": group,
+        "groups_of": group.split(',').collect::<Vec<_>>(), "filters": FILTERS[2..],
     });
     if tenant.is_empty() {
         return Ok(reader.page("usage.html", context));

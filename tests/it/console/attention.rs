@@ -50,12 +50,14 @@ async fn the_overview_lists_what_needs_attention() {
         "96.0 % spent",
         "Frozen last",
         ">ends soon</a> of shop ends in 2 days",
-        "9,600 tokens</td>",
-        "at most 9,900 tokens",
     ] {
         assert!(page.has(text), "{text}: {}", page.text);
     }
     assert!(!page.has("No dispatcher"), "{}", page.text);
+    let spend = reader.get("/console/spend").await;
+    for text in ["9,600 tokens</td>", "at most 9,900 tokens"] {
+        assert!(spend.has(text), "{text}: {}", spend.text);
+    }
 }
 
 #[tokio::test]
@@ -90,7 +92,7 @@ async fn the_budgets_of_a_tenant_are_a_tree_and_can_be_searched() {
     );
     let found = show("?search=HELPER").await;
     assert!(
-        found.has("agent:helper") && !found.has("9,000 tokens"),
+        found.has("tenant:acme/app:chat/</span>agent:helper") && !found.has("9,000 tokens"),
         "{}",
         found.text
     );
@@ -100,12 +102,14 @@ async fn the_budgets_of_a_tenant_are_a_tree_and_can_be_searched() {
         "{}",
         nearly.text
     );
-    assert!(show("?show=frozen").await.has("No budget is like that."));
+    assert!(show("?show=frozen").await.has("No budget matches."));
     let used = show("?sort_by=utilization").await;
     assert!(
-        used.has(">tenant:acme/app:chat/agent:helper</a>"),
+        used.has("tenant:acme/app:chat/</span>agent:helper</a>"),
         "{}",
         used.text
     );
-    assert_eq!(show("?sort_by=luck").await.status, StatusCode::BAD_REQUEST);
+    for wrong in ["?sort_by=luck", "?show=lucky"] {
+        assert_eq!(show(wrong).await.status, StatusCode::BAD_REQUEST);
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::reader::Reader;
 use super::{BUDGET, CHAT};
 use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::runtime_calls::ledger;
 
 /// The path of a change of the budget of `CHAT`.
 fn change(more: &str) -> String {
@@ -38,7 +39,7 @@ async fn a_denied_call_is_found_and_passes_after_an_increase() {
         .split('"')
         .find(|text| text.contains("change=increase"));
     let link = link.expect("a way out").replace("&amp;", "&");
-    let preview = reader.get(&link).await;
+    let preview = reader.follow(&link).await;
     assert!(
         preview.has("Then: 500 tokens remaining of 500 tokens allocated"),
         "{}",
@@ -75,9 +76,9 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
     let app = TestApp::spawn().await;
     app.budget(CHAT, 100, 0).await;
     let reader = Reader::with_key(&app, ADMIN_KEY).await;
-    let asks = reader.get(&change("change=fund")).await;
+    let asks = reader.follow(&change("change=fund")).await;
     assert!(asks.has("Show what will change"), "{}", asks.text);
-    let preview = reader.get(&change("change=fund&amount=1,900")).await;
+    let preview = reader.follow(&change("change=fund&amount=1,900")).await;
     assert!(
         preview.has("Then: 2,000 tokens remaining of 2,000 tokens allocated"),
         "{}",
@@ -85,7 +86,7 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
     );
     for (name, amount) in [("fund", "1,900"), ("freeze", ""), ("unfreeze", "")] {
         let page = reader
-            .get(&change(&format!("change={name}&amount={amount}")))
+            .follow(&change(&format!("change={name}&amount={amount}")))
             .await;
         let key = page.field("key");
         let form = [
@@ -103,14 +104,14 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
         );
     }
     assert_eq!(app.figures(CHAT).await.0, 2_000);
-    let typo = reader.get(&change("change=fund&amount=1kg")).await;
+    let typo = reader.follow(&change("change=fund&amount=1kg")).await;
     assert!(
         typo.has("amount must be an amount such as") && typo.has("Show what will change"),
         "{}",
         typo.text
     );
     let spoofed = reader.get(&format!("{BUDGET}&done=call+us")).await;
-    assert!(!spoofed.has("Done:"), "{}", spoofed.text);
+    assert!(!spoofed.has("role=\"status\""), "{}", spoofed.text);
     // What is refused is said, with the form as it was.
     let form = [
         ("key", "k1"),
@@ -128,7 +129,7 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
     );
     assert_eq!(refused.field("amount"), "5");
     assert_eq!(
-        reader.get(&change("change=close")).await.status,
+        reader.follow(&change("change=close")).await.status,
         StatusCode::NOT_FOUND
     );
 }
@@ -169,16 +170,16 @@ async fn the_period_of_a_budget_is_changed() {
         .await;
     let reader = Reader::with_key(&app, ADMIN_KEY).await;
     let path = |more: &str| change(more).replace("TOKENS", "USD_MICROCENTS");
-    let empty = reader.get(&path("change=period")).await;
-    assert!(empty.has("value=\"$5.00\""), "{}", empty.text);
+    let empty = reader.follow(&path("change=period")).await;
+    assert!(empty.has("empty: what is allocated now"), "{}", empty.text);
     let filled = "change=period&sent=1&every=P1D&time_zone=Europe/Berlin&amount=";
-    let typo = reader.get(&path(&format!("{filled}7"))).await;
+    let typo = reader.follow(&path(&format!("{filled}7"))).await;
     assert!(
         typo.has("amount must have its unit, such as 5usd or $5"),
         "{}",
         typo.text
     );
-    let preview = reader.get(&path(&format!("{filled}7usd"))).await;
+    let preview = reader.follow(&path(&format!("{filled}7usd"))).await;
     assert!(
         preview.has("Then: $7.00 at the start of each period of P1D in Europe/Berlin."),
         "{}",
@@ -204,4 +205,55 @@ async fn the_period_of_a_budget_is_changed() {
     let done = reader.post("/console/budget/change", &form).await;
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
     assert!(!reader.get(&budget).await.has("every P1D"));
+}
+
+#[tokio::test]
+async fn a_denial_offers_what_lets_it_pass_and_nothing_else() {
+    let app = TestApp::spawn().await;
+    app.budget(CHAT, 100, 50).await;
+    let reader = Reader::with_key(&app, ADMIN_KEY).await;
+    app.place(CHAT, 100, 50, ledger(-40, 0, 100, 40)).await;
+    assert_eq!(app.create("denied", CHAT, 10, json!({})).await.status, 409);
+    let denials = reader.get("/console/denials?tenant=acme").await;
+    let offers = |page: &super::reader::Page| {
+        let names = ["fund", "increase", "renew", "repay", "unfreeze"];
+        let found = names
+            .iter()
+            .filter(|name| page.has(&format!("change={name}")));
+        found.copied().collect::<Vec<_>>()
+    };
+    assert_eq!(offers(&denials), ["renew", "repay"], "{}", denials.text);
+    let link = denials
+        .text
+        .split('"')
+        .find(|text| text.contains("change=repay"));
+    let preview = reader
+        .follow(&link.expect("a way out").replace("&amp;", "&"))
+        .await;
+    assert!(
+        preview.has("Then: 40 tokens less debt than 40 tokens."),
+        "{}",
+        preview.text
+    );
+    let key = preview.field("key");
+    let form = [
+        ("key", key.as_str()),
+        ("scope", CHAT),
+        ("unit", "TOKENS"),
+        ("change", "repay"),
+        ("amount", "40 tokens"),
+    ];
+    let done = reader.post("/console/budget/change", &form).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert_eq!(app.figures(CHAT).await.3, 0);
+    let denials = reader.get("/console/denials?tenant=acme").await;
+    assert!(
+        offers(&denials).is_empty() && denials.has("no debt any more"),
+        "{}",
+        denials.text
+    );
+    let path = format!("/v1/admin/budgets/freeze?scope={CHAT}&unit=TOKENS");
+    app.post_as_admin(&path, json!({})).await.expect(200);
+    let budget = reader.get(BUDGET).await;
+    assert_eq!(offers(&budget), ["unfreeze"], "{}", budget.text);
 }

@@ -69,7 +69,7 @@ async fn a_webhook_is_made_tested_paused_and_its_events_replayed() {
     assert_eq!(act("pause", &[]).await.status, StatusCode::SEE_OTHER);
     let paused = reader.get(&format!("{path}?done=pause")).await;
     assert!(
-        paused.has("Done: paused.")
+        paused.has("Paused.")
             && paused.has("<strong class=\"bad\">paused")
             && paused.has(">Resume<"),
         "{}",

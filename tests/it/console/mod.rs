@@ -8,6 +8,7 @@ mod pages;
 pub(crate) mod reader;
 mod sessions;
 
+use budget_authority::domain::amount::Unit;
 use reqwest::{StatusCode, header};
 use serde_json::json;
 
@@ -80,6 +81,29 @@ async fn an_operator_finds_a_budget_and_what_holds_on_it() {
     assert_eq!(
         reader.get("/console/other").await.status,
         StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn what_holds_on_a_budget_is_of_its_unit_and_in_its_scope() {
+    let app = TestApp::spawn().await;
+    let elsewhere = "tenant:acme/workspace:lab/app:chat";
+    for scope in [CHAT, elsewhere] {
+        app.budget(scope, 2_000, 0).await;
+    }
+    app.budget_in(CHAT, Unit::Credits, 50, 0).await;
+    let below = app
+        .held("tenant:acme/app:chat/agent:helper", 100, json!({}))
+        .await;
+    let other = app.held(elsewhere, 200, json!({})).await;
+    let credits = json!({"estimate": {"unit": "CREDITS", "amount": 7}});
+    let credits = app.held(CHAT, 7, credits).await;
+    let reader = Reader::with_key(&app, &app.keys[0].clone()).await;
+    let page = reader.get(BUDGET).await;
+    assert!(
+        page.has(&below) && !page.has(&other) && !page.has(&credits),
+        "{}",
+        page.text
     );
 }
 

@@ -44,6 +44,20 @@ impl Reader {
         self.send(Method::GET, path, &[], "same-origin").await
     }
 
+    /// The page to which another one leads, if it does.
+    pub async fn follow(&self, path: &str) -> Page {
+        let page = self.get(path).await;
+        match page.header(header::LOCATION) {
+            "" => page,
+            to => self.get(to).await,
+        }
+    }
+
+    /// Follows a link on a page of some site.
+    pub async fn get_from(&self, site: &str, path: &str) -> Page {
+        self.send(Method::GET, path, &[], site).await
+    }
+
     /// Sends a form from a page of the console.
     pub async fn post(&self, path: &str, form: &[(&str, &str)]) -> Page {
         self.post_from("same-origin", path, form).await
@@ -62,10 +76,10 @@ impl Reader {
     }
 
     async fn send(&self, method: Method, path: &str, form: &[(&str, &str)], site: &str) -> Page {
-        let mut request = self
-            .client
-            .request(method, format!("{}{path}", self.base))
-            .header("sec-fetch-site", site);
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if !site.is_empty() {
+            request = request.header("sec-fetch-site", site);
+        }
         if !form.is_empty() {
             let body = Serializer::new(String::new()).extend_pairs(form).finish();
             let form = "application/x-www-form-urlencoded";

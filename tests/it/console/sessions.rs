@@ -20,7 +20,8 @@ async fn a_key_opens_a_session_that_ends_with_a_logout() {
         .await;
     assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
     assert!(
-        wrong.has("This is no key of this service") && wrong.header(header::SET_COOKIE).is_empty()
+        wrong.has("This key is unknown, revoked or expired.")
+            && wrong.header(header::SET_COOKIE).is_empty()
     );
 
     let to = [("key", ADMIN_KEY), ("to", "/console/tenants?search=a")];
@@ -41,7 +42,7 @@ async fn a_key_opens_a_session_that_ends_with_a_logout() {
         reader
             .get(&location)
             .await
-            .has("Your browser kept no session")
+            .has("Your browser did not store the session cookie")
     );
     reader.cookie = Some(opened.cookie());
     assert_eq!(
@@ -100,10 +101,11 @@ async fn a_session_ends_with_its_key() {
         StatusCode::OK
     );
     app.change_key(&key, &[("status", "REVOKED")]).await;
-    assert_eq!(
-        tenant.get("/console/tenants/acme").await.status,
-        StatusCode::UNAUTHORIZED
-    );
+    let ended = tenant.get("/console/tenants/acme").await;
+    assert_eq!(ended.header(header::LOCATION), "/console/login");
+    // There, another key can be entered.
+    let login = tenant.get("/console/login").await;
+    assert!(login.status == StatusCode::OK && login.has("name=\"key\""));
     // Another replica, which has another admin key.
     let replaced = app
         .replica(&["--admin-keys", "another-admin-key-that-is-long-enough"])
@@ -131,4 +133,31 @@ async fn one_key_has_32_sessions_at_most_and_they_live_eight_hours() {
     let left_ms: i64 = app.run(&["PTTL", &keys[0]]).await;
     assert_eq!((keys.len(), sessions), (1, 32));
     assert!((28_700_000..=28_800_000).contains(&left_ms), "{left_ms}");
+}
+
+#[tokio::test]
+async fn a_link_from_another_site_leads_to_the_page_by_its_own_reload() {
+    let app = TestApp::spawn().await;
+    let mut reader = Reader::with_key(&app, ADMIN_KEY).await;
+    let cookie = reader.cookie.take();
+    let page = reader.get_from("cross-site", "/console/denials").await;
+    assert!(
+        page.status == StatusCode::OK && page.has("http-equiv=\"refresh\" content=\"0\""),
+        "{}",
+        page.text
+    );
+    // Its reload is one of the same origin.
+    let page = reader.get("/console/denials").await;
+    assert_eq!(page.status, StatusCode::SEE_OTHER);
+    reader.cookie = cookie;
+    assert!(reader.get("/console/denials").await.has("<h1>Denied</h1>"));
+    let form = [("key", ADMIN_KEY)];
+    let plain = reader.post_from("", "/console/login", &form).await;
+    assert!(
+        plain.status == StatusCode::FORBIDDEN && plain.has("over HTTPS"),
+        "{}",
+        plain.text
+    );
+    let newline = reader.get("/console/login?to=/console/%0A").await;
+    assert_eq!(newline.header(header::LOCATION), "/console");
 }

@@ -1,8 +1,11 @@
-//! What holds on every page: its accessibility, its width, and that the browser finds nothing wrong.
+//! What holds on every page: its accessibility, its width, its links, and that the browser finds nothing wrong.
+
+use std::collections::BTreeSet;
 
 use super::demo::Demo;
 use super::pages::{PageOf, of_operators, of_tenants};
 use super::window::{Browser, Scheme};
+use crate::console::reader::Reader;
 use crate::harness::app::ADMIN_KEY;
 
 /// Widths of a window in pixels: a small phone, and a desktop.
@@ -28,13 +31,23 @@ async fn problems(browser: &Browser, name: &str) -> Vec<String> {
     problems
 }
 
-async fn check(browser: &Browser, pages: Vec<PageOf>) {
-    let mut wrong = Vec::new();
+/// Checks the pages, and that their links lead to a page for this key.
+async fn check(demo: &Demo, key: &str, browser: &Browser, pages: Vec<PageOf>) {
+    let (mut wrong, mut linked) = (Vec::new(), BTreeSet::new());
     for page in pages {
         browser.go(&page.path).await;
         assert_eq!(browser.path().await, page.path);
         assert_eq!(browser.count("h1").await, 1, "{}", page.path);
         wrong.extend(problems(browser, page.name).await);
+        linked.extend(browser.links().await);
+    }
+    let reader = Reader::with_key(&demo.app, key).await;
+    assert!(linked.len() > 20, "{linked:?}");
+    for path in linked {
+        let found = reader.get(&path).await;
+        if found.status.is_client_error() || found.status.is_server_error() {
+            wrong.push(format!("{path}: {}", found.status));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -43,7 +56,7 @@ async fn check(browser: &Browser, pages: Vec<PageOf>) {
 async fn every_page_of_operators_is_accessible_narrow_and_sound() {
     let demo = Demo::new().await;
     let browser = Browser::with_key(&demo.app, ADMIN_KEY).await;
-    check(&browser, of_operators(&demo.ids)).await;
+    check(&demo, ADMIN_KEY, &browser, of_operators(&demo.ids)).await;
 }
 
 #[tokio::test]
@@ -54,5 +67,5 @@ async fn every_page_of_tenants_is_accessible_narrow_and_sound() {
     assert_eq!(problems(&login, "login").await, Vec::<String>::new());
     login.log_in(&demo.key).await;
     login.arrive("/console/tenants/northwind").await;
-    check(&login, of_tenants(&demo.ids)).await;
+    check(&demo, &demo.key, &login, of_tenants(&demo.ids)).await;
 }

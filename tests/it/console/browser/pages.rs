@@ -17,6 +17,7 @@ pub fn of_operators(ids: &Ids) -> Vec<PageOf> {
     let page = |name, path: String| PageOf { name, path };
     vec![
         page("overview", "/console".to_owned()),
+        page("spend", "/console/spend".to_owned()),
         page("tenants", "/console/tenants".to_owned()),
         page("tenant", format!("/console/tenants/{tenant}")),
         page("budget", format!("/console/budget?{budget}")),

@@ -74,11 +74,17 @@ impl Browser {
     pub async fn with_key(app: &TestApp, key: &str) -> Self {
         let browser = Self::of(app).await;
         browser.go("/console").await;
-        browser.log_in(key).await;
+        browser.enter(key).await;
         browser
     }
 
-    /// Sends the form of the login, which is open.
+    /// Logs in where the login is open.
+    pub async fn enter(&self, key: &str) {
+        self.log_in(key).await;
+        self.element("form[action='/console/logout']").await;
+    }
+
+    /// Sends the form of the login.
     pub async fn log_in(&self, key: &str) {
         self.write("[name=key]", key).await;
         self.click("main form button").await;
@@ -195,6 +201,15 @@ impl Browser {
             (open == path).then_some(()).ok_or(open)
         })
         .await;
+    }
+
+    /// The paths, with their queries, of the links to the console.
+    pub async fn links(&self) -> Vec<String> {
+        let links = "return [...document.links].map(link => link.href.replace(/#.*/, ''))";
+        let links = self.run(links).await;
+        let links = links.as_array().expect("a list").iter();
+        let path = |link: &Value| Some(link.as_str()?.strip_prefix(&self.base)?.to_owned());
+        links.filter_map(path).collect()
     }
 
     /// The value that a script returns.
