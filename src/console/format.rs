@@ -54,7 +54,13 @@ fn in_words(unit: &Value, amount: Option<i64>) -> String {
         return String::new();
     };
     match unit.as_str() {
-        Some(unit) if unit == Unit::UsdMicrocents.as_str() => dollars(amount),
+        Some(unit) if unit == Unit::UsdMicrocents.as_str() => {
+            let text = dollars(amount);
+            let (sign, rest) = text.split_at(usize::from(amount < 0));
+            let (whole, places) = rest[1..].split_once('.').unwrap_or((&rest[1..], "00"));
+            let whole = whole.parse().map_or_else(|_| whole.to_owned(), grouped);
+            format!("{sign}${whole}.{places}")
+        }
         unit => {
             let unit = unit.unwrap_or_default().to_lowercase().replace('_', " ");
             format!("{} {unit}", grouped(amount))
@@ -107,6 +113,8 @@ mod tests {
     fn amounts_are_readable_and_exact() {
         let money = Value::from("USD_MICROCENTS");
         assert_eq!(in_words(&money, Some(512_345_678)), "$5.12345678");
+        let millions = in_words(&money, Some(-123_456_700_000_001));
+        assert_eq!(millions, "-$1,234,567.00000001");
         let tokens = Value::from("TOKENS");
         for (amount, text) in [
             (0, "0 tokens"),

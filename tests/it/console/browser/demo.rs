@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
+use crate::harness::event_log::follow;
 use crate::harness::receiver::public_names;
 use crate::harness::runtime_calls::{subject, with};
 
@@ -144,6 +145,7 @@ impl Demo {
             key: key_id,
             webhook,
         };
+        follow(&app.store).await;
         // One that reads since when usage is counted.
         let app = app.replica(&[]).await;
         Self { app, key, ids }

@@ -9,4 +9,5 @@ mod pages;
 mod pictures;
 mod sessions;
 mod texts;
+mod webhooks;
 mod window;

@@ -45,7 +45,7 @@ pub fn of_operators(ids: &Ids) -> Vec<PageOf> {
         page("webhooks", "/console/webhooks".to_owned()),
         page("policies", format!("/console/policies?tenant={tenant}")),
         page("keys", format!("/console/keys?tenant={tenant}")),
-        page("audit", "/console/audit".to_owned()),
+        page("audit", format!("/console/audit?tenant={tenant}")),
     ]
 }
 
