@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::forms::{Form, query_of};
 use super::super::operations::Query;
 use super::super::session::Reader;
-use super::text;
+use super::{ROWS, text};
 use crate::api::operations::OperationId;
 use crate::domain::moment::Moment;
 use crate::domain::usage::UsageGroup;
@@ -45,7 +45,7 @@ pub(in crate::console) async fn show(
         return Ok(reader.page("usage.html", context));
     }
     let mut report = wanted(&reader, &query, group);
-    report.push(("limit", "100"));
+    report.extend([("cursor", &query["cursor"]), ("limit", ROWS)]);
     context["report"] = reader
         .operations
         .get(operation(&reader), "", &report)

@@ -186,6 +186,43 @@ async fn a_tenant_sees_its_own_budgets_alone() {
 }
 
 #[tokio::test]
+async fn a_key_with_a_scope_filter_sees_what_lies_within() {
+    let app = TestApp::spawn().await;
+    let search = "tenant:acme/app:search";
+    for (scope, amount) in [("tenant:acme", 9_000), (CHAT, 2_000), (search, 3_000)] {
+        app.budget(scope, amount, 0).await;
+    }
+    for scope in [CHAT, search] {
+        app.create(scope, scope, 5_000, json!({})).await.expect(409);
+    }
+    let permissions = " budgets:read events:read reservations:list ";
+    let key = app
+        .add_key(0, &[("scope_filter", CHAT), ("permissions", permissions)])
+        .await;
+    let reader = Reader::with_key(&app, &key).await;
+    let tenant = reader.get("/console/tenants/acme").await;
+    assert!(
+        tenant.has("2,000 tokens") && !tenant.has("3,000 tokens") && !tenant.has("9,000 tokens"),
+        "{}",
+        tenant.text
+    );
+    let denials = reader.get("/console/denials").await;
+    assert!(
+        denials.has("2,000 tokens left") && !denials.has("app:search"),
+        "{}",
+        denials.text
+    );
+    let outside = BUDGET.replace("chat", "search");
+    assert_eq!(reader.get(&outside).await.status, StatusCode::FORBIDDEN);
+    let operators = reader.get("/console/keys/key_none").await;
+    assert!(
+        operators.has("This page is for operators."),
+        "{}",
+        operators.text
+    );
+}
+
+#[tokio::test]
 async fn a_name_with_markup_stays_text() {
     let app = TestApp::spawn().await;
     app.budget(CHAT, 100, 0).await;

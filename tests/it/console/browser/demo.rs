@@ -4,6 +4,8 @@ use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::dispatcher::fan_out::leases;
+use crate::evidence::fixture::{ON, signer};
 use crate::harness::app::TestApp;
 use crate::harness::event_log::follow;
 use crate::harness::receiver::public_names;
@@ -94,11 +96,13 @@ pub struct Ids {
     /// The key of the support chat.
     pub key: String,
     pub webhook: String,
+    /// Of the committed reservation.
+    pub evidence: String,
 }
 
 impl Demo {
     pub async fn new() -> Self {
-        let app = TestApp::spawn_reaching(public_names(), &[]).await;
+        let app = TestApp::spawn_reaching(public_names(), ON).await;
         for (id, name) in [
             (TENANT, "Northwind Traders"),
             ("contoso", "Contoso Robotics"),
@@ -135,6 +139,17 @@ impl Demo {
         app.post_as_admin(frozen, json!({"reason": "refunds are looked into"}))
             .await
             .expect(200);
+        let mut signer = signer(&app, ON);
+        while signer
+            .run_once(&leases())
+            .await
+            .expect("Redis answers")
+            .signed
+            > 0
+        {}
+        let reservation = app
+            .get_with(&key, &format!("/v1/reservations/{charged}"))
+            .await;
         let events = format!("/v1/admin/events?tenant_id={TENANT}&category=budget");
         let events = app.get_as_admin(&events).await.expect(200);
         let ids = Ids {
@@ -144,10 +159,11 @@ impl Demo {
             event: events.text("/events/0/event_id").to_owned(),
             key: key_id,
             webhook,
+            evidence: reservation.text("/evidence/commit/evidence_id").to_owned(),
         };
         follow(&app.store).await;
         // One that reads since when usage is counted.
-        let app = app.replica(&[]).await;
+        let app = app.replica(ON).await;
         Self { app, key, ids }
     }
 }

@@ -2,7 +2,7 @@
 //! `serde_json` keep the order of members, in tests alone: they would no longer test the service that is shipped.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -49,28 +49,14 @@ impl Driver {
         let name = format!("budget-authority-browser-{:016x}", rand::random::<u64>());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).expect("the temporary folder is writable");
-        let log = folder.join("log");
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdin(Stdio::null());
-        command.stdout(File::create(&log).expect("it is writable"));
-        command.stderr(Stdio::null());
-        for name in ["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
-            command.env(name, &folder);
-        }
-        let process = child::spawn(command).expect("chromedriver is installed");
+        let (process, port) = launch(&folder).await;
         let mut driver = Self {
             process,
             folder,
             client: http::client(),
-            session: String::new(),
+            session: format!("http://127.0.0.1:{port}/session"),
             _permit: permit,
         };
-        let port = eventually("chromedriver names its port", || async {
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            let (_, port) = text.split_once("started successfully on port ")?;
-            Some(port.split_once('.')?.0.to_owned())
-        });
-        driver.session = format!("http://127.0.0.1:{}/session", port.await);
         let options = json!({"args": ARGUMENTS});
         let wanted = json!({
             "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"},
@@ -119,6 +105,35 @@ impl Driver {
                 "{} {}",
                 body["value"]["error"], body["value"]["message"]
             )),
+        }
+    }
+}
+
+/// Starts chromedriver; its process and its port.
+async fn launch(folder: &Path) -> (Child, String) {
+    let log = folder.join("log");
+    loop {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null());
+        command.stdout(File::create(&log).expect("it is writable"));
+        command.stderr(Stdio::null());
+        for name in ["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
+            command.env(name, folder);
+        }
+        let mut process = child::spawn(command).expect("chromedriver is installed");
+        let mut port = || {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            if let Some((_, port)) = text.split_once("started successfully on port ") {
+                return Some(port.split_once('.').map(|(port, _)| port.to_owned()));
+            }
+            process.try_wait().expect("it is ours").map(|_| None)
+        };
+        let port = eventually("chromedriver names its port, or ends", || {
+            std::future::ready(port())
+        });
+        // It ends when the port that it got for IPv4 is taken for IPv6.
+        if let Some(port) = port.await {
+            return (process, port);
         }
     }
 }

@@ -39,6 +39,7 @@ pub fn of_operators(ids: &Ids) -> Vec<PageOf> {
         page("charge", format!("/console/charges/{}", ids.charge)),
         page("charges", format!("/console/charges?tenant={tenant}")),
         page("event", format!("/console/events/{}", ids.event)),
+        page("evidence", format!("/console/evidence/{}", ids.evidence)),
         page("webhook", format!("/console/webhooks/{}", ids.webhook)),
         page("key", format!("/console/keys/{}", ids.key)),
         page("events", format!("/console/events?tenant={tenant}")),
