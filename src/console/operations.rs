@@ -137,10 +137,7 @@ impl Operations {
         let operation = operation.operation();
         let is_tenant = |caller: &SignedIn| caller.0.as_tenant().is_some();
         if operation.callers == Callers::Admin && self.caller.as_ref().is_some_and(is_tenant) {
-            return Err(Refused {
-                status: StatusCode::FORBIDDEN,
-                message: "This page is for operators.".to_owned(),
-            });
+            return Err(for_operators());
         }
         let path = operation.path_in(self.dialect);
         let id: String = byte_serialize(id.as_bytes()).collect();
@@ -175,6 +172,14 @@ impl Operations {
             status,
             message: message.to_owned(),
         })
+    }
+}
+
+/// What the holder of an API key gets where a page needs an admin key.
+pub(super) fn for_operators() -> Refused {
+    Refused {
+        status: StatusCode::FORBIDDEN,
+        message: "This page is for operators.".to_owned(),
     }
 }
 

@@ -39,6 +39,10 @@ pub(in crate::console) async fn list(
         }
         let now = known.iter().find(|(budget, _)| *budget == blocked);
         event["now"] = now.map_or(Value::Null, |(_, now)| now.clone());
+        if is_known {
+            // The same table once is enough.
+            event["now"]["holds"] = Value::Null;
+        }
         event["blocked"] = blocked.0.into();
     }
     Ok(reader.page(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::super::Console;
-use super::super::operations::Refused;
+use super::super::operations::{Refused, for_operators};
 use super::super::session::Reader;
 use super::usage::in_order;
 use super::{rows, text};
@@ -28,6 +28,10 @@ pub(in crate::console) async fn show(
     reader: Reader,
     State(console): State<Arc<Console>>,
 ) -> Result<Response, Response> {
+    // What was read last is there for any reader, so it is not the operations that refuse others.
+    if reader.tenant.is_some() {
+        return Err(for_operators().into());
+    }
     let spend = console.spend.or_read(async {
         let spend = timeout(LIMIT, spend(&reader)).await;
         spend.unwrap_or_else(|_| {

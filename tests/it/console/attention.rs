@@ -58,6 +58,14 @@ async fn the_overview_lists_what_needs_attention() {
     for text in ["9,600 tokens</td>", "at most 9,900 tokens"] {
         assert!(spend.has(text), "{text}: {}", spend.text);
     }
+    // What an operator has just read is not for tenants.
+    let tenant = Reader::with_key(&other, &app.keys[0].clone()).await;
+    let spend = tenant.get("/console/spend").await;
+    assert!(
+        spend.status == StatusCode::FORBIDDEN && !spend.has("9,600"),
+        "{}",
+        spend.text
+    );
 }
 
 #[tokio::test]
