@@ -93,8 +93,8 @@ fn until(ms: i64) -> String {
     let (number, unit) = match minutes {
         ..=0 => return "less than a minute".to_owned(),
         1..=119 => (minutes, "minute"),
-        120..=2_879 => (minutes / 60, "hour"),
-        _ => (minutes / 1_440, "day"),
+        120..=2_879 => ((minutes + 30) / 60, "hour"),
+        _ => ((minutes + 720) / 1_440, "day"),
     };
     counted(number, unit)
 }
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rounded_down_to_a_unit() {
+    fn times_are_rounded_to_a_unit() {
         let minute = 60_000;
         for (ms, text) in [
             (-1, "less than a minute"),
             (minute, "1 minute"),
             (119 * minute, "119 minutes"),
-            (150 * minute, "2 hours"),
-            (3 * 24 * 60 * minute - 1, "2 days"),
+            (149 * minute, "2 hours"),
+            (3 * 24 * 60 * minute - 1, "3 days"),
         ] {
             assert_eq!(until(ms), text);
         }

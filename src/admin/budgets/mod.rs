@@ -5,6 +5,7 @@ mod funding;
 mod increases;
 pub(super) mod list;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 pub use funding::Funding;
@@ -17,7 +18,7 @@ use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpd
 use crate::domain::budget::limit::{BudgetLimit, Windows};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::fields::{Patch, Read as _};
+use crate::domain::fields::{Patch, Read};
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError, audited};
 use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal};
@@ -138,12 +139,12 @@ fn changed_ledger(record: &Record) -> Result<BudgetLedger, RecordError> {
     BudgetLedger::at(record, record.integer("updated_at_ms")?)
 }
 
-/// Limits as audit entries have them.
-fn audited_limits(limits: &Patch<Vec<BudgetLimit>>) -> Option<String> {
-    match limits {
+/// What is replaced as a whole, as audit entries have it; `cleared` where it is removed.
+fn audited_whole<T: Read + Serialize>(change: &Patch<T>, cleared: &str) -> Option<String> {
+    match change {
         Patch::Keep => None,
-        Patch::Clear => Some("[]".to_owned()),
-        Patch::Set(limits) => Some(limits.to_json()),
+        Patch::Clear => Some(cleared.to_owned()),
+        Patch::Set(whole) => Some(whole.to_json()),
     }
 }
 
@@ -257,8 +258,12 @@ impl Admin {
         let mut change = target.change(request, "updateBudget", 200, "");
         let limit = update.overdraft_limit.map(Amount::value);
         change.add("metadata.overdraft_limit", limit);
-        change.audit.extend(audited(update.fields()));
-        change.add("metadata.limits", audited_limits(&update.limits));
+        let audited = audited(update.fields()).into_iter();
+        // Its fields share a name.
+        let whole = audited.filter(|(name, _)| *name != "metadata.period");
+        change.audit.extend(whole);
+        change.add("metadata.period", audited_whole(&update.period, ""));
+        change.add("metadata.limits", audited_whole(&update.limits, "[]"));
         let bounds = match &update.period {
             Patch::Keep => None,
             Patch::Clear => Some("none".to_owned()),

@@ -27,15 +27,32 @@ pub(in crate::console) async fn show(
         ];
         reader.operations.part(reader.events(), "", &wanted).await
     };
-    let (holds, denials, events) = tokio::join!(
+    let (above, holds, denials, events) = tokio::join!(
+        above(&reader, &budget),
         holds(&reader, &budget, ROWS),
         events("event_type", "reservation.denied"),
         events("category", "budget"),
     );
     let context = json!({
-        "title": scope, "budget": budget, "holds": holds, "denials": denials, "events": events, "done": &query["done"],
+        "title": title(&budget), "budget": budget, "above": above, "holds": holds, "denials": denials, "events": events, "done": &query["done"],
     });
     Ok(reader.page("budget.html", context))
+}
+
+/// What it is called: a scope may have a budget in each unit.
+pub(super) fn title(budget: &Value) -> String {
+    let unit = text(budget, "unit").to_lowercase().replace('_', " ");
+    format!("{}, {unit}", text(budget, "scope"))
+}
+
+/// The budgets above it, which a request needs as well, as far as the reader may see them.
+async fn above(reader: &Reader, budget: &Value) -> Vec<Value> {
+    let (scope, tenant) = (text(budget, "scope"), text(budget, "tenant_id"));
+    let mut found = Vec::new();
+    for (at, _) in scope.match_indices('/') {
+        found.extend(find(reader, tenant, &scope[..at], text(budget, "unit")).await);
+    }
+    found
 }
 
 /// The budget of a scope and unit.

@@ -139,8 +139,8 @@ async fn preview_of(reader: &Reader, form: &Form, problem: &str) -> Result<Respo
     let figure = |name: &str| budget[name]["amount"].as_i64();
     let after = |name: &str| Some(figure(name)?.saturating_add(amount?));
     let context = json!({
-        "title": form["scope"], "budget": budget, "form": form.json(), "problem": problem, "amount": amount,
-        "asks": asks, "ready": !asks || (is_filled && mistake.is_empty()),
+        "title": budget::title(&budget), "budget": budget, "form": form.json(), "problem": problem, "amount": amount,
+        "asks": asks, "ready": !asks || (is_filled && problem.is_empty()),
         "allocated_after": after("allocated"), "remaining_after": after("remaining"), "key": &form["key"],
     });
     Ok(reader.page("change.html", context))

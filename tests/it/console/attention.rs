@@ -49,7 +49,7 @@ async fn the_overview_lists_what_needs_attention() {
         "Above 95 %, of those that crossed it last",
         "96.0 % spent",
         "Frozen last",
-        ">ends soon</a> of shop ends in 2 days",
+        ">ends soon</a> of shop ends in 3 days",
     ] {
         assert!(page.has(text), "{text}: {}", page.text);
     }
