@@ -1,7 +1,10 @@
 //! Forms and queries: names and values.
 
+use std::convert::Infallible;
 use std::ops::Index;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, parse};
 
@@ -18,6 +21,16 @@ pub(super) fn query_of(pairs: &[(&str, &str)]) -> String {
 
 /// The fields of a form or a query; an absent one is empty.
 pub(super) struct Form(Vec<(String, String)>);
+
+impl<S: Sync> FromRequestParts<S> for Form {
+    type Rejection = Infallible;
+
+    /// The query of a page.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self::parse(query.as_bytes()))
+    }
+}
 
 impl Form {
     pub fn parse(text: &[u8]) -> Self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::to_bytes;
-use axum::extract::{FromRequest, FromRequestParts, RawQuery, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -164,9 +164,8 @@ impl Console {
 pub(super) async fn form(
     State(console): State<Arc<Console>>,
     parts: Parts,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Response {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     if let Ok(Some(caller)) = console.caller(&parts.headers).await {
         let (operations, dialect) = (console.operations.clone(), console.state.dialect);
         let operations = Operations::new(operations, dialect, &parts, Some(caller));

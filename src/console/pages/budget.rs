@@ -1,20 +1,15 @@
 //! One budget: its figures, what holds on it, what was denied, and what happened to it.
 
-use axum::extract::RawQuery;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::forms::Form;
 use super::super::operations::Refused;
 use super::super::session::Reader;
-use super::{ROWS, text};
+use super::{ROWS, rows, text};
 use crate::api::operations::OperationId;
 
-pub(in crate::console) async fn show(
-    reader: Reader,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
+pub(in crate::console) async fn show(reader: Reader, query: Form) -> Result<Response, Response> {
     let (scope, unit) = (&query["scope"], &query["unit"]);
     let budget = of(&reader, scope, unit).await?;
     let tenant = text(&budget, "tenant_id");
@@ -50,7 +45,8 @@ async fn above(reader: &Reader, budget: &Value) -> Vec<Value> {
     let (scope, tenant) = (text(budget, "scope"), text(budget, "tenant_id"));
     let mut found = Vec::new();
     for (at, _) in scope.match_indices('/') {
-        found.extend(find(reader, tenant, &scope[..at], text(budget, "unit")).await);
+        let budget = find(reader, tenant, &scope[..at], text(budget, "unit")).await;
+        found.extend(budget.ok().flatten());
     }
     found
 }
@@ -92,7 +88,12 @@ pub(super) async fn holds(reader: &Reader, budget: &Value, limit: &str) -> Value
 }
 
 /// The budget of a scope and unit, if there is one: a list, because an operator's look-up in vain is an entry of the audit log.
-pub(super) async fn find(reader: &Reader, tenant: &str, scope: &str, unit: &str) -> Option<Value> {
+pub(super) async fn find(
+    reader: &Reader,
+    tenant: &str,
+    scope: &str,
+    unit: &str,
+) -> Result<Option<Value>, Refused> {
     let wanted = [
         ("tenant_id", tenant),
         ("scope_prefix", scope),
@@ -101,10 +102,7 @@ pub(super) async fn find(reader: &Reader, tenant: &str, scope: &str, unit: &str)
         ("sort_dir", "asc"),
         ("limit", "1"),
     ];
-    let mut page = reader
-        .operations
-        .part(OperationId::ListBudgets, "", &wanted)
-        .await;
-    let found = page["ledgers"].get_mut(0)?.take();
-    (text(&found, "scope") == scope).then_some(found)
+    let budgets = reader.operations.get(OperationId::ListBudgets, "", &wanted);
+    let found = rows(budgets.await?, "ledgers").into_iter().next();
+    Ok(found.filter(|budget| text(budget, "scope") == scope))
 }

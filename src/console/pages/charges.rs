@@ -1,6 +1,6 @@
 //! One usage event: what was charged without a reservation, and giving it back.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
 
@@ -11,9 +11,8 @@ use crate::api::operations::OperationId;
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     show_with(&reader, &id, &query, "").await
 }
 

@@ -1,6 +1,5 @@
 //! Recent denials: what stopped them, who holds what there now, and what would let them pass.
 
-use axum::extract::RawQuery;
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -11,11 +10,7 @@ use super::{budget, text};
 /// Of so many budgets, the page shows what they have now.
 const BUDGETS_MAX: usize = 3;
 
-pub(in crate::console) async fn list(
-    reader: Reader,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
+pub(in crate::console) async fn list(reader: Reader, query: Form) -> Result<Response, Response> {
     let wanted = [
         ("tenant_id", reader.naming(&query["tenant"])),
         ("event_type", "reservation.denied"),
@@ -54,7 +49,10 @@ pub(in crate::console) async fn list(
 /// A budget, and what is held there; `null` where there is none.
 async fn now(reader: &Reader, tenant: &str, (scope, unit): &(String, String)) -> Value {
     match budget::find(reader, tenant, scope, unit).await {
-        Some(found) => json!({"holds": budget::holds(reader, &found, "10").await, "budget": found}),
-        None => Value::Null,
+        Ok(Some(found)) => {
+            json!({"holds": budget::holds(reader, &found, "10").await, "budget": found})
+        }
+        // Another reader may see it.
+        Ok(None) | Err(_) => Value::Null,
     }
 }

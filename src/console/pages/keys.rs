@@ -1,6 +1,6 @@
 //! API keys: one of them, its end, and new ones.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
@@ -14,9 +14,8 @@ use crate::api::operations::OperationId;
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    form: Form,
 ) -> Result<Response, Response> {
-    let form = Form::parse(query.unwrap_or_default().as_bytes());
     show_with(&reader, &id, &form, "").await
 }
 

@@ -1,6 +1,6 @@
 //! Lists, a page each: events, the audit log, webhooks, API keys, policies, reservations, usage events.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -128,9 +128,8 @@ static LISTS: [ListPage; 7] = [
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(name): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     show_with(&reader, &name, &query, json!({})).await
 }
 

@@ -18,8 +18,8 @@ use crate::store::dispatcher::views::View;
 /// Budgets of a list, and how many are looked up for them.
 const BUDGETS_MAX: usize = 5;
 const LOOKUPS_MAX: usize = 10;
-/// From which share on a budget is nearly used up, as one of the default thresholds is.
-const NEARLY: f64 = 0.95;
+/// From which share on a budget is nearly used up, in percent; one of the default thresholds.
+const NEARLY_PERCENT: i128 = 95;
 /// How soon a key ends.
 const KEY_DAYS: i64 = 14;
 
@@ -51,12 +51,13 @@ async fn attention(reader: &Reader) -> Result<Value, Refused> {
     let nearly = async {
         let crossed = events_of(reader, "budget.threshold_crossed").await?;
         let rose = |event: &&Value| {
-            event["data"]["threshold"].as_f64() >= Some(NEARLY)
+            event["data"]["threshold"].as_f64() >= Some(NEARLY_PERCENT as f64 / 100.0)
                 && event["data"]["direction"] == "rising"
         };
         let nearly = budgets_of(reader, crossed.iter().filter(rose), |budget| {
-            let figure = |name: &str| budget[name]["amount"].as_i64().unwrap_or(0) as f64;
-            figure("spent") + figure("reserved") >= NEARLY * figure("allocated")
+            let figure = |name: &str| i128::from(budget[name]["amount"].as_i64().unwrap_or(0));
+            let (used, allocated) = (figure("spent") + figure("reserved"), figure("allocated"));
+            allocated > 0 && used * 100 >= allocated * NEARLY_PERCENT
         });
         nearly.await
     };
@@ -87,7 +88,8 @@ async fn budgets_of(
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for event in events {
-        let named = (text(&event["data"], "scope"), text(&event["data"], "unit"));
+        let (tenant, data) = (text(event, "tenant_id"), &event["data"]);
+        let named = (text(data, "scope"), text(data, "unit"));
         if found.len() == BUDGETS_MAX || seen.len() == LOOKUPS_MAX {
             break;
         }
@@ -95,11 +97,8 @@ async fn budgets_of(
             continue;
         }
         seen.push(named);
-        // A closed tenant's budgets are never deleted, so each of these is there.
-        let budget = budget::of(reader, named.0, named.1).await?;
-        if still(&budget) {
-            found.push(budget);
-        }
+        let budget = budget::find(reader, tenant, named.0, named.1).await?;
+        found.extend(budget.filter(&still));
     }
     Ok(found)
 }

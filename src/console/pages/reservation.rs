@@ -1,6 +1,6 @@
 //! One reservation: its life, and giving back what it holds or has charged.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::json;
 
@@ -12,9 +12,8 @@ use crate::api::operations::OperationId;
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     preview_of(&reader, &id, &query, "").await
 }
 

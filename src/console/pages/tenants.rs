@@ -1,6 +1,6 @@
 //! Tenants, and the budgets of one.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -11,11 +11,7 @@ use super::super::session::Reader;
 use super::ROWS;
 use crate::api::operations::OperationId;
 
-pub(in crate::console) async fn list(
-    reader: Reader,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
+pub(in crate::console) async fn list(reader: Reader, query: Form) -> Result<Response, Response> {
     let wanted = [
         ("search", &query["search"]),
         ("status", &query["status"]),
@@ -43,9 +39,8 @@ const CHOICES: [(&str, &str, &str); 4] = [
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(named): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     let tenant = reader.tenant_or(&named);
     // Scopes in order are the tree; they have an index, so this order costs the same for any number of budgets.
     let order = match &query["sort_by"] {

@@ -1,13 +1,12 @@
 //! What a tenant used, as a table, a chart by day, and CSV.
 
-use axum::extract::RawQuery;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::forms::{Form, query_of};
 use super::super::operations::Query;
 use super::super::session::Reader;
-use super::{ROWS, text};
+use super::{ROWS, rows, text};
 use crate::api::operations::OperationId;
 use crate::domain::moment::Moment;
 use crate::domain::usage::UsageGroup;
@@ -27,11 +26,7 @@ const FILTERS: [&str; 11] = [
     "key_id",
 ];
 
-pub(in crate::console) async fn show(
-    reader: Reader,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
+pub(in crate::console) async fn show(reader: Reader, query: Form) -> Result<Response, Response> {
     let group = match &query["group_by"] {
         "" => "app",
         group => group,
@@ -62,11 +57,8 @@ pub(super) async fn days(reader: &Reader, wanted: Query<'_>) -> Value {
     let mut report = wanted.to_vec();
     report.retain(|(name, _)| *name != "group_by");
     report.extend([("group_by", "day"), ("limit", "1000")]);
-    let mut days = reader.operations.part(operation(reader), "", &report).await;
-    match days["usage"].take() {
-        Value::Array(rows) => in_order(rows).into(),
-        _ => Value::Null,
-    }
+    let days = reader.operations.part(operation(reader), "", &report).await;
+    in_order(rows(days, "usage")).into()
 }
 
 /// The rows by day, each with its distance from the first day.
@@ -85,11 +77,7 @@ pub(super) fn in_order(mut rows: Vec<Value>) -> Vec<Value> {
 }
 
 /// The same as CSV, or in the columns of FOCUS.
-pub(in crate::console) async fn csv(
-    reader: Reader,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
+pub(in crate::console) async fn csv(reader: Reader, query: Form) -> Result<Response, Response> {
     let mut wanted = wanted(&reader, &query, &query["group_by"]);
     wanted.push(("format", &query["format"]));
     Ok(reader.operations.csv(operation(&reader), &wanted).await?)

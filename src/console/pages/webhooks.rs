@@ -1,6 +1,6 @@
 //! Webhooks: one of them, its deliveries, what can be done with it, and new ones.
 
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
 
@@ -12,9 +12,8 @@ use crate::api::operations::OperationId;
 pub(in crate::console) async fn show(
     reader: Reader,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Form,
 ) -> Result<Response, Response> {
-    let query = Form::parse(query.unwrap_or_default().as_bytes());
     let context = json!({"done": &query["done"]});
     show_with(&reader, &id, &query, context).await
 }
@@ -90,7 +89,7 @@ pub(in crate::console) async fn carry_out(
     show_with(&reader, &id, &Form::parse(b""), context).await
 }
 
-/// The times of a replay: as the browser has them, and in UTC.
+/// The times of a replay. The fields have no zone; the page says that they are in UTC.
 fn window(form: &Form) -> Value {
     let mut body = json!({});
     for name in ["from", "to"] {
