@@ -185,6 +185,16 @@ impl Orders<'_> {
                 return found;
             }
         }
+        // A request's templates made budgets, and before it ran again, another one met them.
+        let creating = if self.is_any { rest } else { &[] };
+        for &next in creating {
+            for created in self.requests[next].creations(&model) {
+                let found = Box::pin(self.find(fixture, created, rest)).await;
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
         None
     }
 

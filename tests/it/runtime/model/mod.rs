@@ -10,6 +10,7 @@ mod plan_steps;
 mod plan_time;
 pub(super) mod plans;
 pub(super) mod policies;
+mod predictions;
 pub(super) mod pure;
 mod refund;
 pub(super) mod requests;

@@ -1,4 +1,4 @@
-//! A step that is a request of the runtime plane: what the service responds, and what the model says.
+//! A step that is a request of the runtime plane, and what the service responds.
 
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::caller::Caller;
@@ -23,14 +23,14 @@ use crate::harness::runtime_calls::{ask_body, with};
 
 /// See the module documentation.
 pub struct Request<'a> {
-    fixture: &'a LedgerFixture,
-    step: Step,
-    tenant: usize,
-    unit: Unit,
+    pub(super) fixture: &'a LedgerFixture,
+    pub(super) step: Step,
+    pub(super) tenant: usize,
+    pub(super) unit: Unit,
     /// The reservation that it is about: its place in the model, and its id.
-    about: Option<(usize, ReservationId)>,
+    pub(super) about: Option<(usize, ReservationId)>,
     /// What the service tells requests under one idempotency key apart by.
-    payload: String,
+    pub(super) payload: String,
 }
 
 impl<'a> Request<'a> {
@@ -296,7 +296,7 @@ impl<'a> Request<'a> {
         Json::parse(body.to_string().as_bytes()).expect("JSON")
     }
 
-    fn key_number(&self) -> usize {
+    pub(super) fn key_number(&self) -> usize {
         match self.step {
             Step::Reserve { key, .. }
             | Step::Decide { key, .. }
@@ -305,89 +305,6 @@ impl<'a> Request<'a> {
             | Step::Release { key, .. }
             | Step::Extend { key, .. } => key,
             ref other => panic!("not a request: {other:?}"),
-        }
-    }
-
-    /// What the model says that it responds; the model then has its effects.
-    pub fn expected(&self, model: &mut Model) -> Outcome {
-        let (key, payload) = (format!("key-{}", self.key_number()), &self.payload);
-        if let Some((index, _)) = self.about {
-            return match self.step {
-                Step::Commit { actual, .. } => {
-                    model.commit(index, self.unit, actual.into(), &key, payload)
-                }
-                Step::Release { .. } => model.release(index, &key, payload),
-                _ => model.extend(index, &key),
-            };
-        }
-        let operation = match self.step {
-            Step::Reserve { .. } => "reserve",
-            Step::Decide { .. } => "decide",
-            _ => "post",
-        };
-        let entry = (self.tenant, operation, key);
-        match model.answered.get(&entry) {
-            Some((first, stored)) if first == payload => return stored.clone(),
-            Some(_) => return Outcome::Refused("IdempotencyMismatch"),
-            None => {}
-        }
-        let expected = self.decided(model);
-        let is_hold = matches!(self.step, Step::Reserve { dry: false, .. });
-        let is_charge = matches!(self.step, Step::Post { .. });
-        let is_kept = match expected {
-            Outcome::Done { .. } | Outcome::Extended => true,
-            Outcome::Deny(_) => !(is_hold || is_charge),
-            Outcome::Refused(_) => false,
-        };
-        if is_kept {
-            let named = (entry.0, entry.2.clone());
-            if is_hold {
-                model.reservation_of.insert(named, model.held.len() - 1);
-            } else if is_charge {
-                model.event_of.insert(named, model.held.len() - 1);
-            }
-            let kept = (payload.clone(), expected.clone());
-            model.answered.insert(entry, kept);
-        }
-        expected
-    }
-
-    /// The same for a new idempotency key.
-    fn decided(&self, model: &mut Model) -> Outcome {
-        let (tenant, unit) = (self.tenant, self.unit);
-        match self.step {
-            Step::Reserve {
-                place,
-                amount,
-                policy,
-                dry,
-                ..
-            } => {
-                let path = subject(self.fixture, tenant, place).1;
-                let policy = OveragePolicy::ALL.get(policy).copied();
-                match dry {
-                    true => model.decide(tenant, &path, unit, amount.into()),
-                    false => model.reserve(tenant, &path, unit, amount.into(), policy),
-                }
-            }
-            Step::Decide { place, amount, .. } => {
-                let path = subject(self.fixture, tenant, place).1;
-                match model.decide(tenant, &path, unit, amount.into()) {
-                    Outcome::Done { .. } => Outcome::Extended,
-                    other => other,
-                }
-            }
-            Step::Post {
-                place,
-                actual,
-                policy,
-                ..
-            } => {
-                let path = subject(self.fixture, tenant, place).1;
-                let policy = OveragePolicy::ALL.get(policy).copied();
-                model.post(tenant, &path, unit, actual.into(), policy)
-            }
-            ref other => panic!("no new key: {other:?}"),
         }
     }
 }

@@ -76,8 +76,30 @@ impl Model {
         creates: bool,
         judge: impl FnOnce(&mut Self) -> Outcome,
     ) -> Outcome {
-        let unseen = self.unseen(tenant, path, unit);
-        for (name, terms) in &unseen {
+        let unseen = self.create_unseen((tenant, path, unit), usize::MAX);
+        let mut outcome = judge(self);
+        if creates && matches!(outcome, Outcome::Done { .. }) {
+            return outcome;
+        }
+        for name in &unseen {
+            self.ledgers.remove(name);
+            self.plans.remove(name);
+            self.overages.remove(name);
+        }
+        if let Outcome::Done { ledgers, .. } = &mut outcome {
+            ledgers.retain(|(scope, _)| unseen.iter().all(|name| name.1 != *scope));
+        }
+        outcome
+    }
+
+    /// Makes the first budgets that templates would make for a path, root first, at most so many.
+    pub fn create_unseen(
+        &mut self,
+        (tenant, path, unit): (usize, &str, Unit),
+        most: usize,
+    ) -> Vec<Name> {
+        let unseen = self.unseen(tenant, path, unit).into_iter().take(most);
+        let created = unseen.map(|(name, terms)| {
             let ledger = ModelLedger {
                 allocated: terms.allocated.into(),
                 limit: terms.limit.into(),
@@ -87,20 +109,9 @@ impl Model {
             self.plans.insert(name.clone(), terms.plan());
             self.overages
                 .extend(terms.overage.map(|overage| (name.clone(), overage)));
-        }
-        let mut outcome = judge(self);
-        if creates && matches!(outcome, Outcome::Done { .. }) {
-            return outcome;
-        }
-        for (name, _) in &unseen {
-            self.ledgers.remove(name);
-            self.plans.remove(name);
-            self.overages.remove(name);
-        }
-        if let Outcome::Done { ledgers, .. } = &mut outcome {
-            ledgers.retain(|(scope, _)| unseen.iter().all(|(name, _)| name.1 != *scope));
-        }
-        outcome
+            name
+        });
+        created.collect()
     }
 
     /// The scopes of a path that have a template and no ledger, each with its terms.

@@ -24,6 +24,9 @@ const GROUPINGS: [&[UsageGroup]; 5] = [
     &[UsageGroup::KeyId, UsageGroup::Tenant],
 ];
 
+/// Sums that would be larger stay there.
+const MAX: i128 = i64::MAX as i128;
+
 /// What was charged, how often, and what was given back.
 type Totals = BTreeMap<(Vec<Option<String>>, Unit), (i128, i64, i128)>;
 
@@ -88,7 +91,11 @@ fn expected(
         let group = (groups.iter().map(value).collect(), held.unit);
         let sum = totals.entry(group).or_default();
         let (amount, refunded) = charged.amounts();
-        *sum = (sum.0 + amount, sum.1 + 1, sum.2 + refunded);
+        *sum = (
+            (sum.0 + amount).min(MAX),
+            sum.1 + 1,
+            (sum.2 + refunded).min(MAX),
+        );
     }
     totals
 }
