@@ -5,6 +5,7 @@ const localize = (part) => {
   }
 };
 localize(document);
+document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 document.addEventListener("htmx:load", (event) => localize(event.detail.elt));
 // Why a list is not followed any more, such as after the end of a key, is seen as a page.
 document.addEventListener("htmx:responseError", (event) => {

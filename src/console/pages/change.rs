@@ -17,6 +17,8 @@ words! {
         Fund,
         /// More is allocated until a time.
         Increase,
+        /// An increase ends before its time.
+        EndIncrease,
         /// Debt is repaid.
         Repay,
         /// The present period ends and another one begins.
@@ -33,7 +35,10 @@ words! {
 impl Change {
     /// Whether it needs more than a reason.
     fn asks(self) -> bool {
-        !matches!(self, Self::Renew | Self::Freeze | Self::Unfreeze)
+        !matches!(
+            self,
+            Self::EndIncrease | Self::Renew | Self::Freeze | Self::Unfreeze
+        )
     }
 
     /// The operation and its body.
@@ -59,6 +64,7 @@ impl Change {
                 OperationId::CreateBudgetIncrease,
                 json!({"amount": amount("amount")?, "for": form["for"]}),
             ),
+            Self::EndIncrease => return Ok((OperationId::EndBudgetIncrease, Value::Null)),
             Self::Renew => (OperationId::FundBudget, json!({"operation": "RENEW"})),
             Self::Period => return Ok((OperationId::UpdateBudget, period(form, amount)?)),
             Self::Freeze => (OperationId::FreezeBudget, json!({})),
@@ -167,7 +173,12 @@ pub(in crate::console) async fn carry_out(
     };
     let query = [("tenant_id", tenant), ("scope", scope), ("unit", unit)];
     let sent = (form["key"].as_ref(), body);
-    match reader.operations.send(operation, "", &query, sent).await {
+    let increase = match change {
+        Change::EndIncrease => form["increase"].as_ref(),
+        _ => "",
+    };
+    let sent = reader.operations.send(operation, increase, &query, sent);
+    match sent.await {
         Ok(_) => {
             let query = query_of(&[("scope", scope), ("unit", unit), ("done", &form["change"])]);
             Ok(Redirect::to(&format!("/console/budget?{query}")).into_response())

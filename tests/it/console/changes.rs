@@ -69,6 +69,34 @@ async fn a_denied_call_is_found_and_passes_after_an_increase() {
         "{}",
         budget.text
     );
+    // And it ends before its time.
+    let link = budget
+        .text
+        .split('"')
+        .find(|text| text.contains("change=end_increase"));
+    let link = link.expect("a way back").replace("&amp;", "&");
+    let preview = reader.follow(&link).await;
+    assert!(
+        preview.has("Then: 400 tokens less allocated"),
+        "{}",
+        preview.text
+    );
+    let (key, increase) = (preview.field("key"), preview.field("increase"));
+    let form = [
+        ("key", key.as_str()),
+        ("scope", CHAT),
+        ("unit", "TOKENS"),
+        ("change", "end_increase"),
+        ("increase", increase.as_str()),
+    ];
+    for _ in 0..2 {
+        let done = reader.post("/console/budget/change", &form).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    }
+    let ended = reader.get(BUDGET).await;
+    assert!(!ended.has("End now"), "{}", ended.text);
+    let late = reader.follow(&link).await;
+    assert!(late.has("it has no increase any more"), "{}", late.text);
 }
 
 #[tokio::test]
@@ -98,10 +126,10 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
         ];
         let done = reader.post("/console/budget/change", &form).await;
         assert_eq!(done.status, StatusCode::SEE_OTHER, "{name}: {}", done.text);
-        assert_eq!(
-            reader.get(BUDGET).await.has("<strong class=\"bad\">frozen"),
-            name == "freeze"
-        );
+        let budget = reader.get(BUDGET).await;
+        for text in ["<strong class=\"bad\">frozen", "<p>Frozen by "] {
+            assert_eq!(budget.has(text), name == "freeze", "{text}");
+        }
     }
     assert_eq!(app.figures(CHAT).await.0, 2_000);
     let typo = reader.follow(&change("change=fund&amount=1kg")).await;

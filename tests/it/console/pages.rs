@@ -172,7 +172,7 @@ async fn the_lists_are_for_those_who_may_read_them() {
         ("audit", "createPolicy"),
         ("webhooks", "No webhook."),
         ("keys", "<h1>API keys</h1>"),
-        ("reservations", "committed</a>"),
+        ("reservations", "COMMITTED\">committed</option>"),
         ("charges", "100 tokens</td>"),
         ("policies", "quick <small>pol_"),
     ] {

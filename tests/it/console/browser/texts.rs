@@ -85,6 +85,7 @@ async fn times_are_in_the_zone_of_the_reader() {
     let there = time.in_tz("Asia/Tokyo").expect("a zone");
     let local = there.strftime("%-d.%-m.%Y, %H:%M:%S").to_string();
     browser.see("main time", &local).await;
+    browser.see("footer", "Asia/Tokyo").await;
 }
 
 #[tokio::test]
