@@ -66,9 +66,10 @@ impl Form {
         }
     }
 
-    /// Whether its reader has sent it, or a link has filled it in.
+    /// Whether its reader has sent it, or a link has filled it in, and no link leads back to its fields.
     pub fn is_filled(&self) -> bool {
-        !self["amount"].is_empty() || !self["sent"].is_empty()
+        let has = |name| !self[name].is_empty();
+        (has("amount") || has("sent")) && !has("edit")
     }
 
     /// All values of a field that may occur many times.

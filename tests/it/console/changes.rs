@@ -45,6 +45,17 @@ async fn a_denied_call_is_found_and_passes_after_an_increase() {
         "{}",
         preview.text
     );
+    // Another amount than the one of the link.
+    let back = preview.text.split('"').find(|text| text.contains("edit=1"));
+    let back = back.expect("a way to the fields").replace("&amp;", "&");
+    let fields = reader
+        .follow(&format!("/console/budget/change{back}"))
+        .await;
+    assert!(
+        fields.has("required value=\"400 tokens\"") && fields.has("value=\"denied call\""),
+        "{}",
+        fields.text
+    );
     let key = preview.field("key");
     let form = [
         ("key", key.as_str()),
