@@ -117,6 +117,7 @@ async fn a_budget_is_funded_frozen_and_unfrozen() {
     let reader = Reader::with_key(&app, ADMIN_KEY).await;
     let asks = reader.follow(&change("change=fund")).await;
     assert!(asks.has("Show what will change"), "{}", asks.text);
+    assert!(asks.has("rises for good."), "{}", asks.text);
     let preview = reader.follow(&change("change=fund&amount=1,900")).await;
     assert!(
         preview.has("Then: 2,000 tokens remaining of 2,000 tokens allocated"),
@@ -243,6 +244,8 @@ async fn the_period_of_a_budget_is_changed() {
     let budget = BUDGET.replace("TOKENS", "USD_MICROCENTS");
     let page = reader.get(&budget).await;
     assert!(page.has("$7.00 every P1D, Europe/Berlin"), "{}", page.text);
+    let fund = reader.follow(&path("change=fund")).await;
+    assert!(fund.has("in the present period;"), "{}", fund.text);
     let audited = reader
         .get("/console/audit?tenant=acme&operation=updateBudget")
         .await;
